@@ -1,0 +1,19 @@
+"""The error of a job that a user can mend."""
+
+PREFIX = "error: "
+
+
+class JobError(Exception):
+    """One line for the user: what must hold, what came, and where."""
+
+
+def explained(error):
+    """The one line for an exception that a user's files or machine caused; None for any other."""
+    if isinstance(error, JobError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}"
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return None
