@@ -62,7 +62,9 @@ class _Sets:
     """A few sets, reduced to the shingles that two or more of them share."""
 
     def __init__(self, hashes, counts):
-        owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        # numbers of 16 bits are sorted by radix
+        owner_type = np.uint16 if len(counts) <= 1 << 16 else np.int64
+        owners = np.repeat(np.arange(len(counts), dtype=owner_type), counts)
         order = _sorted_order(hashes)
         hashes, owners = hashes[order], owners[order]
         # equal hashes are in the order of their owners

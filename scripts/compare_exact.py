@@ -48,23 +48,29 @@ def read_exact(path, threshold):
             yield id_a, id_b
 
 
-def shingle_bag(text, size):
-    """The counts of the word shingles of a text; fewer words than the size are one shingle.
+def shingle_set(text, size, bag=False):
+    """The set of the word shingles of a text, fewer words than the size being one shingle.
 
-    >>> sorted(shingle_bag("a b a b", 2).items())
-    [(('a', 'b'), 2), (('b', 'a'), 1)]
+    Of a bag, the set of (shingle, number of the occurrence): the Jaccard similarity of two such
+    sets is that of the bags.
+
+    >>> sorted(shingle_set("a b a b", 2))
+    [('a', 'b'), ('b', 'a')]
+    >>> sorted(shingle_set("a b a b", 2, bag=True))
+    [(('a', 'b'), 0), (('a', 'b'), 1), (('b', 'a'), 0)]
     """
     words = tuple(tokens(text))
     starts = range(max(len(words) - size + 1, min(len(words), 1)))
-    return Counter(words[start : start + size] for start in starts)
-
-
-def jaccard(a, b, bag):
-    """The Jaccard similarity of two bags of shingles, or of their sets; 0 where both are empty."""
+    shingles = Counter(words[start : start + size] for start in starts)
     if not bag:
-        a, b = Counter(a.keys()), Counter(b.keys())
-    union = sum((a | b).values())
-    return sum((a & b).values()) / union if union else 0.0
+        return set(shingles)
+    return {(shingle, number) for shingle, count in shingles.items() for number in range(count)}
+
+
+def jaccard(a, b):
+    """The Jaccard similarity of two sets; 0 where both are empty."""
+    overlap = len(a & b)
+    return overlap / (len(a) + len(b) - overlap) if a or b else 0.0
 
 
 def cluster_fault(survivor, size, links):
@@ -148,12 +154,12 @@ def check_claims(claims, texts, threshold, size, bag):
     """(claims under the threshold, claims with a wrong Jaccard), each as lines to show."""
 
     @lru_cache(maxsize=10_000)
-    def bag_of(id):
-        return shingle_bag(texts[id], size)
+    def shingles_of(text):
+        return shingle_set(text, size, bag)
 
     under, wrong = [], []
     for id_a, id_b, reported, linked in claims:
-        exact = jaccard(bag_of(id_a), bag_of(id_b), bag)
+        exact = jaccard(shingles_of(texts[id_a]), shingles_of(texts[id_b]))
         if linked and exact < threshold:
             under.append(f"{id_a!r}, {id_b!r} linked at {exact:.6f}")
         if reported is not None and not abs(exact - reported) <= TOLERANCE:

@@ -6,7 +6,9 @@ import sys
 import tempfile
 import traceback
 import zipfile
+from argparse import HelpFormatter
 from collections import Counter
+from functools import partial
 
 from mrjob.job import MRJob
 
@@ -39,6 +41,11 @@ class Job(MRJob):
         self._counts = Counter()
         self._lines = 0
 
+    def configure_args(self):
+        # a fixed width, as argparse otherwise asks the terminal for its own at each of 200 options
+        self.arg_parser.formatter_class = partial(HelpFormatter, width=100)
+        super().configure_args()
+
     def load_args(self, args):
         super().load_args(args)
         self.ship_code()
@@ -58,6 +65,11 @@ class Job(MRJob):
 
             return ForkRunner
         return super()._runner_class()
+
+    def make_runner(self):
+        runner = super().make_runner()
+        runner.job = self
+        return runner
 
     @classmethod
     def run(cls):
