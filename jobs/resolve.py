@@ -26,15 +26,14 @@ from mapreduce.options import (
 import numpy as np
 from mrjob.step import MRStep
 
-from lshlib.blocks import MARK, BlockProtocol, concatenate, deal, is_block, pack, take, unpack
+from lshlib.blocks import BlockProtocol, concatenate, deal, is_block, take
 from lshlib.clusters import find_clusters
-from lshlib.documents import RecordError, id_order, record_keys
+from lshlib.documents import id_bytes, id_order, portable, record_keys
 from lshlib.jaccard import jaccard
 from lshlib.minhash import estimate
-from lshlib.shingles import Shingles, ranges
+from lshlib.shingles import Shingles
 from lshlib.targets import look_up
 
-EMIT = 1 << 20  # numbers of texts a mapper holds before it emits them
 HOLD = 1 << 23  # numbers of texts a reducer holds in memory; more go to a temporary file
 
 
@@ -66,7 +65,7 @@ class Resolve(Job):
             MRStep(
                 mapper_init=self.start,
                 mapper=self.route,
-                mapper_final=self.emit_all,
+                mapper_final=self.route_documents,
                 reducer=self.resolve_target,
             )
         ]
@@ -74,22 +73,15 @@ class Resolve(Job):
     # documents and pairs to their targets
 
     def start(self):
-        self.layout = layout(self.options, value_field(self.options))
         self.routes = np.load(self.options.routes, mmap_mode="r")
         self.lines, self.size = [], 0
-        self.documents, self.targets, self.text_size = [], [], 0
-        self.blocks, self.held = [], 0
 
     def route(self, _, line):
-        if line.startswith(MARK) and is_block(line):
+        if is_block(line):
             return self.route_pairs(line)
         self.lines.append(line)
         self.size += len(line)
-        if self.size >= BATCH:
-            self.select_members()
-            if self.held >= EMIT:
-                return self.emit_texts()
-        return None
+        return self.route_documents() if self.size >= BATCH else None
 
     def route_pairs(self, line):
         _, pairs = BlockProtocol().read(line)
@@ -101,84 +93,25 @@ class Resolve(Job):
                     block["jaccard"] = np.full(len(block["first"]), np.nan)
                 yield f"{target}", block
 
-    def select_members(self):
-        """Parse the documents that have a route, and no others."""
-        keys = record_keys(self.lines)
-        places, targets = look_up(self.routes, keys)
-        for place in np.unique(places).tolist():
-            line = self.lines[place]
-            try:
-                document = self.layout.read(line)
-            except RecordError as error:  # the stage before read it: the input has changed since
-                raise JobError(f"a document changed between two stages: {error}") from None
-            self.documents.append((keys[place], document))
-            self.text_size += len(line)
-        firsts = np.unique(places, return_inverse=True)[1]
-        base = len(self.documents) - (int(firsts.max()) + 1 if len(firsts) else 0)
-        self.targets.append((firsts + base, targets))
+    def route_documents(self):
+        places, targets = look_up(self.routes, record_keys(self.lines))
+        for place, target in zip(places.tolist(), targets.tolist()):
+            yield f"{target}", portable(self.lines[place])
         self.lines, self.size = [], 0
-        if self.text_size >= BATCH:
-            self.hash_members()
-
-    def hash_members(self):
-        keys, documents = zip(*self.documents)
-        shingles = self.compared([document.text for document in documents])
-        places, targets = map(np.concatenate, zip(*self.targets))
-        records = [json.dumps([d.id, len(d.text), d.value], ensure_ascii=False).encode() for d in documents]
-        self.blocks.append((np.array(keys, np.uint64), shingles, records, places, targets))
-        self.held += len(shingles.hashes)
-        self.documents, self.targets, self.text_size = [], [], 0
-
-    def compared(self, texts):
-        """What is compared of each text, as rows of numbers: shingles, signatures or nothing."""
-        if self.options.verify == "none":
-            return Shingles(np.zeros(0, np.uint64), np.zeros(len(texts) + 1, np.int64))
-        shingles = shingles_of(self.options, texts)
-        if self.options.verify == "exact":
-            return shingles
-        signatures = signatures_of(self.options, shingles)
-        return Shingles(
-            signatures.reshape(-1), np.arange(len(texts) + 1, dtype=np.int64) * signatures.shape[1]
-        )
-
-    def emit_texts(self):
-        for keys, shingles, records, places, targets in self.blocks:
-            counts = np.diff(shingles.offsets)
-            for target, routed in deal({"place": places}, targets):
-                rows = routed["place"]
-                data, lengths = pack([records[row] for row in rows.tolist()])
-                numbers = shingles.hashes[ranges(shingles.offsets[rows], counts[rows])]
-                yield (
-                    f"{target}",
-                    {
-                        "key": keys[rows],
-                        "count": counts[rows].astype(np.uint32),
-                        "number": numbers,
-                        "record": data,
-                        "length": lengths,
-                    },
-                )
-        self.blocks, self.held = [], 0
-
-    def emit_all(self):
-        if self.lines:
-            self.select_members()
-        if self.documents:
-            self.hash_members()
-        yield from self.emit_texts()
 
     # a target
 
-    def resolve_target(self, _, blocks):
-        """texts and pairs of a target -> pairs, clusters, removals; texts beyond HOLD go to a file"""
-        texts, pairs = Texts(), []
-        for block in blocks:
-            if "first" in block:
-                pairs.append(block)
+    def resolve_target(self, _, values):
+        """documents and pairs of a target -> pairs, clusters, removals; keeps HOLD numbers in memory"""
+        texts, pairs = Texts(self.options), []
+        for value in values:
+            if isinstance(value, bytes):
+                texts.add(value)
             else:
-                texts.add(block)
+                pairs.append(value)
         if not pairs:
             return
+        texts.complete()
         pairs = concatenate(pairs)
         first, second = texts.places(pairs["first"]), texts.places(pairs["second"])
         similarities = self.similarities(texts, first, second, pairs["jaccard"])
@@ -186,18 +119,17 @@ class Resolve(Job):
         if self.options.verify == "none":
             linked[:] = True
         self.count("verified pairs", np.count_nonzero(linked & np.isnan(pairs["jaccard"])))
-        pairs = {**pairs, "jaccard": similarities}
         if self.options.pairs_only:
             if linked.any():
-                yield "pairs", take(pairs, linked)
+                yield "pairs", take({**pairs, "jaccard": similarities}, linked)
             return
         first, second, similarities = first[linked], second[linked], similarities[linked]
-        ids, ranks = texts.ranked(np.unique(np.concatenate([first, second])), self.options.keep)
-        for line in pair_lines(ids, first, second, similarities, pairs["bands"][linked]):
+        ranks = texts.ranks(np.unique(np.concatenate([first, second])), self.options.keep)
+        for line in pair_lines(texts, first, second, similarities, pairs["bands"][linked]):
             yield None, b"pair\t" + line
         clusters = find_clusters(first, second, similarities, ranks)
         to_survivor = self.similarities_to_survivors(texts, clusters, first, second, similarities)
-        for line in cluster_lines(ids, clusters, to_survivor):
+        for line in cluster_lines(texts, clusters, to_survivor):
             yield None, b"cluster\t" + line
         is_survivor = np.zeros(len(clusters.members), bool)
         is_survivor[clusters.starts[:-1]] = True
@@ -212,12 +144,11 @@ class Resolve(Job):
         result = np.array(known)
         unknown = np.flatnonzero(np.isnan(known))
         if self.options.verify == "exact":
-            shingles = texts.shingles()
-            for part in _portions(unknown, texts.counts[second[unknown]]):
-                result[part] = jaccard(shingles, first[part], second[part])
+            for part in _portions(unknown, np.diff(texts.shingles.offsets)[second[unknown]]):
+                result[part] = jaccard(texts.shingles, first[part], second[part])
         elif self.options.verify == "signature":
-            length = int(texts.counts[0])
-            signatures = texts.shingles().hashes.reshape(-1, length)
+            signatures = texts.shingles.hashes.reshape(len(texts.keys), -1)
+            length = signatures.shape[1]
             for part in _portions(unknown, np.full(len(unknown), 2 * length)):
                 result[part] = estimate(signatures[first[part]], signatures[second[part]])[0]
         return result
@@ -241,75 +172,94 @@ class Resolve(Job):
 
 
 class Texts:
-    """The texts of one target, in memory, or beyond HOLD numbers in a temporary file."""
+    """The texts of one target: keys, ids, and what is compared of each.
 
-    def __init__(self):
-        self._blocks, self._numbers, self._held, self._file = [], [], 0, None
-        self._sorted = None
+    What is compared are shingles, signatures or nothing. Beyond HOLD numbers they go to a file.
+    """
 
-    def add(self, block):
-        numbers = block.pop("number")
-        self._blocks.append(block)
-        self._numbers.append(numbers)
-        self._held += len(numbers)
+    def __init__(self, options):
+        self._options = options
+        self._layout = layout(options, value_field(options))
+        self._lines, self._size = [], 0
+        self._documents, self._keys = [], []
+        self._numbers, self._counts, self._held, self._file = [], [], 0, None
+
+    def add(self, line):
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size >= BATCH:
+            self._hash_lines()
+
+    def _hash_lines(self):
+        documents = [self._layout.read(line) for line in self._lines]
+        shingles = self._compared([document.text for document in documents])
+        self._documents += [(d.id, len(d.text), d.value) for d in documents]
+        self._keys.append(record_keys(self._lines))
+        self._numbers.append(shingles.hashes)
+        self._counts.append(np.diff(shingles.offsets))
+        self._held += len(shingles.hashes)
+        self._lines, self._size = [], 0
         if self._held > HOLD:
-            self._file = self._file or tempfile.TemporaryFile(dir=".")
             self._drain()
 
+    def _compared(self, texts):
+        if self._options.verify == "none":
+            return Shingles(np.zeros(0, np.uint64), np.zeros(len(texts) + 1, np.int64))
+        shingles = shingles_of(self._options, texts)
+        if self._options.verify == "exact":
+            return shingles
+        signatures = signatures_of(self._options, shingles)
+        ends = np.arange(len(texts) + 1, dtype=np.int64) * signatures.shape[1]
+        return Shingles(signatures.reshape(-1), ends)
+
     def _drain(self):
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=".")
         for numbers in self._numbers:
             self._file.write(numbers)
-        self._dtype = self._numbers[0].dtype
-        self._numbers, self._held = [], 0
+        self._numbers, self._held = [self._numbers[0][:0]], 0
 
-    def places(self, keys):
-        """The numbers of the texts with these keys."""
-        if self._sorted is None:
-            self._complete()
-        found = np.searchsorted(self.keys, keys, sorter=self._sorted)
-        places = self._sorted[np.minimum(found, len(self._sorted) - 1)] if len(self.keys) else found
-        if not len(self.keys) or (self.keys[places] != keys).any():
-            raise JobError("a document of a candidate pair is missing: the input changed between stages")
-        return places
-
-    def _complete(self):
-        block = concatenate(self._blocks) or {
-            "key": np.zeros(0, np.uint64),
-            "count": np.zeros(0, int),
-        }
-        self.keys, self.counts = block["key"], block["count"].astype(np.int64)
-        self._records = unpack(block["record"], block["length"]) if len(self.keys) else []
-        self._blocks = []
-        self._sorted = np.argsort(self.keys)
-        ordered = self.keys[self._sorted]
+    def complete(self):
+        """No more texts will come."""
+        if self._lines:
+            self._hash_lines()
+        self.keys = np.concatenate([np.zeros(0, np.uint64), *self._keys])
+        self._order = np.argsort(self.keys)
+        ordered = self.keys[self._order]
         if (ordered[1:] == ordered[:-1]).any():
             raise JobError("two documents have one key: give another --seed")
-
-    def shingles(self):
-        """The numbers of all texts, as `Shingles`."""
+        offsets = np.zeros(len(self.keys) + 1, np.int64)
+        np.cumsum(np.concatenate([np.zeros(0, np.int64), *self._counts]), out=offsets[1:])
         if self._file:
             self._drain()
             self._file.flush()
-            numbers = np.memmap(self._file, self._dtype, mode="r")
+            numbers = np.memmap(self._file, self._numbers[0].dtype, mode="r")
         else:
             numbers = np.concatenate(self._numbers) if self._numbers else np.zeros(0, np.uint64)
-            self._numbers = [numbers]
-        offsets = np.zeros(len(self.counts) + 1, np.int64)
-        np.cumsum(self.counts, out=offsets[1:])
-        return Shingles(numbers, offsets)
+        self.shingles = Shingles(numbers, offsets)
 
-    def ranked(self, texts, rule):
-        """({text: id}, ranks): the ids of some texts, and their order for survival by a rule."""
-        fields = {text: json.loads(self._records[text]) for text in texts.tolist()}
-        order = sorted(fields, key=lambda text: id_order(fields[text][0]))
+    def places(self, keys):
+        """The numbers of the texts with these keys."""
+        found = np.searchsorted(self.keys, keys, sorter=self._order)
+        found[found == len(self.keys)] = 0
+        if not len(self.keys) or (self.keys[self._order[found]] != keys).any():
+            raise JobError("a document of a candidate pair is missing: the input changed during the run")
+        return self._order[found]
+
+    def id(self, text):
+        return self._documents[text][0]
+
+    def ranks(self, texts, rule):
+        """The order of some texts for survival by a rule, the first survives; 0 for all others."""
+        order = sorted(texts.tolist(), key=lambda text: id_order(self.id(text)))
         name, _, field = rule.partition(":")
         if field:
-            order.sort(key=lambda text: id_order(fields[text][2]), reverse=name == "max")
+            order.sort(key=lambda text: id_order(self._documents[text][2]), reverse=name == "max")
         elif name in ("longest", "shortest"):
-            order.sort(key=lambda text: fields[text][1], reverse=name == "longest")
+            order.sort(key=lambda text: self._documents[text][1], reverse=name == "longest")
         ranks = np.zeros(len(self.keys), np.int64)
         ranks[order] = np.arange(len(order))
-        return {text: fields[text][0] for text in order}, ranks
+        return ranks
 
 
 def _portions(rows, sizes):
@@ -318,17 +268,24 @@ def _portions(rows, sizes):
     return np.split(rows, np.flatnonzero(cuts[1:] != cuts[:-1]) + 1) if len(rows) else []
 
 
-def pair_lines(ids, first, second, similarities, bands):
+def pair_lines(texts, first, second, similarities, bands):
     """A JSON line a pair, the id that sorts first as id_a."""
     rows = zip(first.tolist(), second.tolist(), similarities.tolist(), bands.tolist())
     for one, other, similarity, shared in rows:
-        a, b = sorted((ids[one], ids[other]), key=id_order)
-        yield _json({"id_a": a, "id_b": b, "jaccard": _rounded(similarity), "bands": shared})
+        a, b = sorted((texts.id(one), texts.id(other)), key=id_order)
+        # by hand, as json.dumps of the whole takes several times as long
+        yield b'{"id_a": %s, "id_b": %s, "jaccard": %s, "bands": %d}' % (
+            id_bytes(a),
+            id_bytes(b),
+            _json(_rounded(similarity)),
+            shared,
+        )
 
 
-def cluster_lines(ids, clusters, to_survivor):
+def cluster_lines(texts, clusters, to_survivor):
     """A JSON line a cluster."""
-    members, linked_to = clusters.members.tolist(), clusters.linked_to.tolist()
+    members = [texts.id(text) for text in clusters.members.tolist()]
+    linked_to = [texts.id(text) for text in clusters.linked_to.tolist()]
     to_survivor = [_rounded(x) for x in to_survivor.tolist()]
     bounds = clusters.starts.tolist()
     for start, end in zip(bounds, bounds[1:]):
@@ -336,15 +293,10 @@ def cluster_lines(ids, clusters, to_survivor):
         similarities = [to_survivor[i] for i in rest]
         yield _json(
             {
-                "survivor": ids[members[start]],
+                "survivor": members[start],
                 "size": end - start,
                 "members": [
-                    {
-                        "id": ids[members[i]],
-                        "jaccard": to_survivor[i],
-                        "linked_to": ids[linked_to[i]],
-                    }
-                    for i in rest
+                    {"id": members[i], "jaccard": to_survivor[i], "linked_to": linked_to[i]} for i in rest
                 ],
                 "weakest": None if None in similarities else min(similarities),
             }

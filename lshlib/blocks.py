@@ -12,15 +12,22 @@ import numpy as np
 MARK = b"#block "
 
 
+_BYTES = b"="  # before a value that is no block; no column's name starts with it
+
+
 class BlockProtocol:
-    """The protocol of blocks for mrjob: key str, value dict of one-dimensional arrays."""
+    """The protocol of blocks for mrjob: key str, value dict of one-dimensional arrays.
+
+    A value may also be bytes without line ends: a whole document, where its columns would be longer.
+    """
 
     def read(self, line):
         key, _, value = line.partition(b"\t")
-        return key[len(MARK) :].decode(), decode(value)
+        return key[len(MARK) :].decode(), value[1:] if value.startswith(_BYTES) else decode(value)
 
-    def write(self, key, columns):
-        return b"%s%s\t%s" % (MARK, key.encode(), encode(columns))
+    def write(self, key, value):
+        data = _BYTES + value if isinstance(value, bytes) else encode(value)
+        return b"%s%s\t%s" % (MARK, key.encode(), data)
 
 
 def is_block(line):

@@ -107,8 +107,13 @@ def _shown(line):
 
 
 def record_keys(lines, seed=0):
-    """The key of each line: uint64, of its bytes without the line end."""
-    return _hashes(lines, seed)
+    """The key of each line without its end: uint64. A lone CR, which ends lines in Hadoop, is a blank."""
+    return _hashes([portable(line) for line in lines], seed)
+
+
+def portable(line):
+    """A line as it may travel: where JSON or a word may hold a CR, it means a blank."""
+    return line.replace(b"\r", b" ") if b"\r" in line else line
 
 
 def id_keys(ids, seed=0):

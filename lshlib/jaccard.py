@@ -66,19 +66,18 @@ class _Sets:
         owner_type = np.uint16 if len(counts) <= 1 << 16 else np.int64
         owners = np.repeat(np.arange(len(counts), dtype=owner_type), counts)
         order = _sorted_order(hashes)
-        hashes, owners = hashes[order], owners[order]
-        # equal hashes are in the order of their owners
-        same = hashes[1:] == hashes[:-1]
-        fresh = np.ones(len(hashes), bool)
-        np.logical_not(same & (owners[1:] == owners[:-1]), out=fresh[1:])
-        hashes, owners = hashes[fresh], owners[fresh]
-        self.sizes = np.bincount(owners, minlength=len(counts))
-        same = np.zeros(len(hashes) + 1, bool)
-        np.equal(hashes[1:], hashes[:-1], out=same[1:-1])
-        shared = np.flatnonzero(same[1:] | same[:-1])
-        ranks = np.cumsum(~same[shared]) - 1
+        ordered = hashes[order]
+        same = np.zeros(len(hashes) + 1, bool)  # as the one before
+        np.equal(ordered[1:], ordered[:-1], out=same[1:-1])
+        repeated = np.flatnonzero(same[1:] | same[:-1])
+        # equal hashes are in the order of their owners, so repetitions within a set are neighbours
+        owners, head = owners[order[repeated]], ~same[repeated]
+        again = np.zeros(len(repeated), bool)
+        np.equal(owners[1:], owners[:-1], out=again[1:])
+        again &= ~head
+        self.sizes = counts - np.bincount(owners[again], minlength=len(counts))
+        owners, ranks = owners[~again], np.cumsum(head[~again]) - 1
         self.ranks_total = int(ranks[-1]) + 1 if len(ranks) else 0
-        owners = owners[shared]
         self.ranks = ranks[np.argsort(owners, kind="stable")]
         self.counts = np.bincount(owners, minlength=len(counts))
         self.starts = np.cumsum(self.counts) - self.counts
@@ -119,7 +118,7 @@ class _Sets:
         counts = self.counts[looked]
         places = np.repeat(rows * self.ranks_total, counts)
         places += self.ranks[ranges(self.starts[looked], counts)]
-        sums = np.zeros(len(places) + 1, np.int64)
+        sums = np.zeros(len(places) + 1, np.int32)  # below _GATHER, or the shingles of one text
         np.cumsum(table[places], out=sums[1:])
         ends = np.cumsum(counts)
         return sums[ends] - sums[ends - counts]

@@ -41,7 +41,8 @@ _READ = 1 << 20
 class ForkRunner(InlineMRJobRunner):
     """Runs the tasks of a step in forked processes, `num_cores` at a time.
 
-    `job` is the job itself, whose copies are the tasks. `progress(name, done, total)`, if set, is called with the bytes read by the tasks of a phase.
+    `job` is the job itself, whose copies are the tasks. `progress(task, step, done, total)`, if set, is
+    called with the bytes read by the tasks of a phase.
     """
 
     job = progress = None

@@ -1,0 +1,209 @@
+"""Running the jobs, made corpora, and the plain truth about them."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+SCRIPT = TOP / "jobs" / "dedup.py"
+SAMPLES = TOP / "data-samples"
+DATA = TOP.parent / "shared" / "data"
+FOLDERS = "pairs", "clusters", "kept"
+COUNTS = (
+    *("documents", "empty", "skipped", "clusters", "removed", "kept"),
+    *("candidate_pairs", "verified_pairs", "pairs_left_out"),
+)
+
+sys.path.insert(0, str(TOP / "scripts"))
+
+
+def command(*arguments, script=SCRIPT):
+    return [sys.executable, str(script), *map(str, arguments)]
+
+
+def run_script(*arguments, script=SCRIPT, stdin=b"", **settings):
+    """A job as a user runs it: its CompletedProcess, with bytes."""
+    return subprocess.run(
+        command(*arguments, script=script), input=stdin, capture_output=True, timeout=100, **settings
+    )
+
+
+def deduplicate(folder, *arguments):
+    """jobs/dedup.py within this process: its output folder."""
+    from dedup import Dedup
+
+    Dedup([*map(str, arguments), "--output-dir", str(folder), "--quiet"]).run_job()
+    return folder
+
+
+def refusal(result):
+    """The one line on standard error that a run which must fail says why with."""
+    text = result.stderr.decode()
+    assert result.returncode not in (0, None), text
+    assert "Traceback" not in text and "unexpected" not in text, text
+    lines = [line for line in text.splitlines() if "error: " in line]
+    assert len(lines) == 1, text
+    assert lines[0] == text.splitlines()[-1], text
+    return lines[0].partition("error: ")[2]
+
+
+def part_lines(folder):
+    """The lines of a folder's part files, as bytes without their ends, in order."""
+    data = b"".join(path.read_bytes() for path in sorted(Path(folder).iterdir()))
+    assert not data or data.endswith(b"\n")
+    return data.split(b"\n")[:-1]
+
+
+def records(folder):
+    return [json.loads(line) for line in part_lines(folder)]
+
+
+def summary(folder):
+    return json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8"))
+
+
+def outcome(folder):
+    """All that may not depend on how a run was made: the sorted lines and the counts."""
+    lines = {name: sorted(part_lines(Path(folder) / name)) for name in FOLDERS}
+    counts = summary(folder)
+    return lines, {name: counts[name] for name in COUNTS}
+
+
+def assert_same(one, other):
+    """Compare outcomes, with a message that stays readable."""
+    for name in FOLDERS:
+        more, fewer = (sorted((Counter(x) - Counter(y)).elements()) for x, y in _both_ways(one, other, name))
+        assert (more[:3], fewer[:3]) == ([], []), f"{name}: {len(more)} and {len(fewer)} lines differ"
+    assert one[1] == other[1]
+
+
+def _both_ways(one, other, name):
+    return (one[0][name], other[0][name]), (other[0][name], one[0][name])
+
+
+def clusters_of(folder):
+    """The clusters as a set of frozensets of ids."""
+    return {
+        frozenset([cluster["survivor"], *(member["id"] for member in cluster["members"])])
+        for cluster in records(Path(folder) / "clusters")
+    }
+
+
+def components_of(pairs):
+    """Connected components of (a, b) pairs, as a set of frozensets."""
+    component = {}
+    for a, b, *_ in pairs:
+        merged = component.setdefault(a, {a}) | component.setdefault(b, {b})
+        component.update(dict.fromkeys(merged, merged))
+    return {frozenset(members) for members in component.values()}
+
+
+# documents
+
+
+def write_lines(path, lines):
+    Path(path).write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def write_documents(path, documents):
+    return write_lines(path, [json.dumps(document).encode() for document in documents])
+
+
+def write_texts(path, *texts):
+    """Documents with the ids d1, d2, ..."""
+    return write_documents(path, [{"id": f"d{n}", "text": text} for n, text in enumerate(texts, 1)])
+
+
+def invented_text(draw, words):
+    return " ".join(f"w{draw.randrange(3000)}" for _ in range(words))
+
+
+def edited(draw, text, edits):
+    words = text.split()
+    for _ in range(edits):
+        words[draw.randrange(len(words))] = f"w{draw.randrange(3000)}"
+    return " ".join(words)
+
+
+def family_corpus(count=400, seed=1):
+    """Documents of which about half are in families of edited copies, in no order; some are empty."""
+    draw = random.Random(seed)
+    texts = []
+    while len(texts) < count:
+        text = invented_text(draw, draw.choice((1, 3, 5, 8, 40, 90, 150, 300)))
+        texts.append(text)
+        for _ in range(draw.choice((0, 0, 0, 1, 2, 5))):
+            # copies of copies, so that families have members that are linked by way of others only
+            texts.append(edited(draw, draw.choice((text, texts[-1])), draw.randrange(5)))
+    texts = texts[: count - 4] + ["", "  ", "...", texts[0].upper()]
+    draw.shuffle(texts)
+    numbers = list(range(count))
+    draw.shuffle(numbers)
+    return [
+        {"id": f"{'äß' if number % 5 == 0 else 'd'}-{number}", "text": text, "date": f"2024-{number % 12:02}"}
+        for number, text in zip(numbers, texts)
+    ]
+
+
+def footer_corpus(count, body, footer, seed=2):
+    """Documents of `body` words of their own and one footer that all share."""
+    draw = random.Random(seed)
+    end = " ".join(f"footer{n}" for n in range(footer))
+    return [
+        {"id": n, "text": " ".join(f"body{draw.getrandbits(40)}" for _ in range(body)) + " " + end}
+        for n in range(count)
+    ]
+
+
+def same_corpus(count):
+    text = invented_text(random.Random(3), 60)
+    return [{"id": f"s{n}", "text": text} for n in range(count)]
+
+
+def true_pairs(documents, threshold=0.8, size=5, bag=False):
+    """{(id, id): exact Jaccard} of all pairs from the threshold on, both ways round."""
+    from exact_pairs import exact_pairs
+
+    ids = {str(document["id"]): document["id"] for document in documents}
+    texts = [(str(document["id"]), document["text"]) for document in documents]
+    truth = {}
+    for a, b, similarity in exact_pairs(texts, threshold, size, bag):
+        truth[ids[a], ids[b]] = truth[ids[b], ids[a]] = similarity
+    return truth
+
+
+def shingle_sets(documents, size=5):
+    """{id: set of shingles} of texts of ASCII words, by the definition."""
+    sets = {}
+    for document in documents:
+        words = "".join(c if c.isalnum() else " " for c in document["text"].lower()).split()
+        runs = range(max(1, len(words) - size + 1)) if words else ()
+        sets[document["id"]] = {tuple(words[start : start + size]) for start in runs}
+    return sets
+
+
+def jaccard(a, b):
+    return len(a & b) / len(a | b) if a | b else 0.0
+
+
+def neighbours(pairs):
+    linked = defaultdict(set)
+    for a, b, *_ in pairs:
+        linked[a].add(b)
+        linked[b].add(a)
+    return linked
+
+
+def tree(folder):
+    """{path: (size, time of change)} of all files below a folder."""
+    return {
+        os.path.join(parent, name): (info.st_size, info.st_mtime_ns)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        for info in [os.stat(os.path.join(parent, name))]
+    }
