@@ -8,9 +8,8 @@ come in several blocks, and its bands are the sum
 import json
 
 from mapreduce.errors import JobError
-from mapreduce.job import Job
+from mapreduce.job import DocumentsJob
 from mapreduce.options import (
-    BATCH,
     add_bucket_cap,
     add_document_options,
     add_signature_options,
@@ -30,12 +29,12 @@ from mrjob.step import MRStep
 from lshlib.banding import bucket_keys
 from lshlib.blocks import concatenate, deal, pack
 from lshlib.candidates import candidate_pairs, merge_pairs
-from lshlib.documents import id_keys, record_keys
+from lshlib.documents import RecordError, id_keys, record_keys
 
 DOCUMENTS = 1 << 15  # whose rows a mapper holds before it emits them
 
 
-class Candidates(Job):
+class Candidates(DocumentsJob):
     def configure_args(self):
         super().configure_args()
         add_document_options(self)
@@ -53,80 +52,71 @@ class Candidates(Job):
 
     def load_args(self, args):
         super().load_args(args)
+        self.rows, self.held = [], 0
         try:
             check_text_options(self.options)
             check_signature_options(self.options)
             settle_format(self.options, self.options.args)
+            self.choice = banding(self.options)
+            self.layout = layout(self.options, self.options.value_field)
         except ValueError as error:
             self.arg_parser.error(str(error))
 
     def steps(self):
         return [
-            MRStep(
-                mapper_init=self.start,
-                mapper=self.collect_document,
-                mapper_final=self.emit_all,
-                reducer=self.pair_bucket_members,
-            )
+            MRStep(mapper=self.collect_line, mapper_final=self.collect_end, reducer=self.pair_bucket_members)
         ]
 
-    def start(self):
-        self.layout = layout(self.options, self.options.value_field)
-        self.choice = banding(self.options)
-        self.lines, self.texts, self.ids, self.size = [], [], [], 0
-        self.rows, self.held = [], 0
-
-    def collect_document(self, _, line):
-        if not line.strip():
-            return None
-        try:
-            document = self.read_document(self.layout, line)
-        except JobError as error:
-            if not self.options.skip_bad_records:
-                raise
-            return self.skip(line, error)
-        self.lines.append(line)
-        self.texts.append(document.text)
-        self.ids.append(document.id)
-        self.size += len(line)
-        if self.size >= BATCH:
-            self.hash_batch()
+    def map_lines(self, lines):
+        """documents -> rows of buckets and of ids, by slice; holds those of DOCUMENTS documents"""
+        kept, documents = [], []
+        for number, line in enumerate(lines):
+            try:
+                documents.append(self.layout.read(line))
+                kept.append(line)
+            except RecordError as error:
+                if line.strip():  # a blank line is no record
+                    yield from self.skip(number, line, error)
+        if documents:
+            self.rows.append(self.hash_documents(kept, documents))
+            self.held += len(documents)
             if self.held >= DOCUMENTS:
-                return self.emit_rows()
-        return None
+                yield from self.emit_rows()
 
-    def skip(self, line, error):
-        """The record of a skipped line goes through the shuffle as it is."""
-        path, number = self.place()
-        reason = str(error).partition(": ")[2]
-        record = json.dumps({"file": path, "line": number, "reason": reason}, ensure_ascii=False)
-        data, lengths = pack([record.encode()])
+    def map_end(self):
+        if self.rows:
+            yield from self.emit_rows()
+
+    def skip(self, number, line, error):
+        """Stop at a bad line, or send it through the shuffle as a record for skipped/."""
+        path, line_number = self.place(number)
+        if not self.options.skip_bad_records:
+            raise JobError(f"line {line_number} of {path}: {error}")
+        record = {"file": path, "line": line_number, "reason": str(error)}
+        data, lengths = pack([json.dumps(record, ensure_ascii=False).encode()])
         self.count("skipped")
         yield "skipped", {"key": record_keys([line]), "record": data, "length": lengths}
 
-    def hash_batch(self):
-        shingles = shingles_of(self.options, self.texts)
+    def hash_documents(self, lines, documents):
+        """(bucket rows, id rows) of a batch"""
+        shingles = shingles_of(self.options, [document.text for document in documents])
         sizes = np.diff(shingles.offsets)
-        signatures = signatures_of(self.options, shingles)
-        # an empty text has no signature
-        filled = sizes > 0
-        buckets = bucket_keys(signatures[filled], self.choice.bands, self.choice.rows)
-        marks = (buckets @ np.arange(1, 2 * self.choice.bands, 2, dtype=np.uint64)) >> np.uint64(32)
-        self.rows.append(
-            (
-                {
-                    "bucket": buckets.reshape(-1),
-                    "mark": np.repeat(marks.astype(np.uint32), self.choice.bands),
-                    "key": np.repeat(record_keys(self.lines)[filled], self.choice.bands),
-                    "size": np.repeat(sizes[filled].astype(np.uint32), self.choice.bands),
-                },
-                {"id": id_keys(self.ids)},
-            )
+        filled = sizes > 0  # an empty text has no signature
+        signatures = signatures_of(self.options, shingles)[filled]
+        bands, rows = self.choice.bands, self.choice.rows
+        buckets = bucket_keys(signatures, bands, rows)
+        marks = (buckets @ np.arange(1, 2 * bands, 2, dtype=np.uint64)) >> np.uint64(32)
+        self.count("documents", len(documents))
+        self.count("empty", len(documents) - len(signatures))
+        return (
+            {
+                "bucket": buckets.reshape(-1),
+                "mark": np.repeat(marks.astype(np.uint32), bands),
+                "key": np.repeat(record_keys(lines)[filled], bands),
+                "size": np.repeat(sizes[filled].astype(np.uint32), bands),
+            },
+            {"id": id_keys([document.id for document in documents])},
         )
-        self.count("documents", len(filled))
-        self.count("empty", len(filled) - np.count_nonzero(filled))
-        self.held += len(filled)
-        self.lines, self.texts, self.ids, self.size = [], [], [], 0
 
     def emit_rows(self):
         rows, ids = map(concatenate, zip(*self.rows))
@@ -138,12 +128,6 @@ class Candidates(Job):
 
     def slice_of(self, hashes):
         return (hashes >> np.uint64(32)) * np.uint64(self.options.slices) >> np.uint64(32)
-
-    def emit_all(self):
-        if self.lines:
-            self.hash_batch()
-        if self.rows:
-            yield from self.emit_rows()
 
     def pair_bucket_members(self, key, blocks):
         """bucket rows of a slice -> pairs; holds one slice"""

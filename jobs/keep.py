@@ -4,8 +4,7 @@ Input: documents
 Output: the lines of the documents whose keys are not in --removed, as they came
 """
 
-from mapreduce.job import Job, LineProtocol
-from mapreduce.options import BATCH
+from mapreduce.job import DocumentsJob, LineProtocol
 
 import numpy as np
 from mrjob.step import MRStep
@@ -13,7 +12,7 @@ from mrjob.step import MRStep
 from lshlib.documents import record_keys
 
 
-class Keep(Job):
+class Keep(DocumentsJob):
     OUTPUT_PROTOCOL = LineProtocol
 
     def configure_args(self):
@@ -21,28 +20,18 @@ class Keep(Job):
         self.add_file_arg("--removed", help="sorted keys of the documents to leave out (.npy)")
 
     def steps(self):
-        return [MRStep(mapper_init=self.start, mapper=self.collect_document, mapper_final=self.emit_kept)]
+        return [MRStep(mapper=self.collect_line, mapper_final=self.collect_end)]
 
-    def start(self):
-        self.removed = np.load(self.options.removed, mmap_mode="r")
-        self.lines, self.size = [], 0
-
-    def collect_document(self, _, line):
-        if line.strip():
-            self.lines.append(line)
-            self.size += len(line)
-        return self.emit_kept() if self.size >= BATCH else None
-
-    def emit_kept(self):
-        lines = self.lines
-        if len(self.removed):
+    def map_lines(self, lines):
+        """lines -> those to keep, as one value"""
+        removed = np.load(self.options.removed, mmap_mode="r")
+        lines = [line for line in lines if line.strip()]
+        if len(removed):
             keys = record_keys(lines)
-            places = np.searchsorted(self.removed, keys)
-            places[places == len(self.removed)] = 0
-            kept = np.flatnonzero(self.removed[places] != keys)
-            lines = [lines[i] for i in kept.tolist()]
+            places = np.searchsorted(removed, keys)
+            places[places == len(removed)] = 0
+            lines = [lines[i] for i in np.flatnonzero(removed[places] != keys).tolist()]
         self.count("kept", len(lines))
-        self.lines, self.size = [], 0
         if lines:
             yield None, b"\n".join(lines)
 

@@ -9,9 +9,8 @@ import json
 import tempfile
 
 from mapreduce.errors import JobError
-from mapreduce.job import Job, LineProtocol
+from mapreduce.job import BATCH, DocumentsJob, LineProtocol
 from mapreduce.options import (
-    BATCH,
     add_document_options,
     add_resolve_options,
     add_signature_options,
@@ -28,7 +27,7 @@ from mrjob.step import MRStep
 
 from lshlib.blocks import BlockProtocol, concatenate, deal, is_block, take
 from lshlib.clusters import find_clusters
-from lshlib.documents import id_bytes, id_order, portable, record_keys
+from lshlib.documents import id_json, id_order, portable, record_keys
 from lshlib.jaccard import jaccard
 from lshlib.minhash import estimate
 from lshlib.shingles import Shingles
@@ -37,7 +36,7 @@ from lshlib.targets import look_up
 HOLD = 1 << 23  # numbers of texts a reducer holds in memory; more go to a temporary file
 
 
-class Resolve(Job):
+class Resolve(DocumentsJob):
     INPUT_PROTOCOL = LineProtocol
 
     def output_protocol(self):
@@ -61,27 +60,21 @@ class Resolve(Job):
         settle_format(self.options, self.options.args)
 
     def steps(self):
-        return [
-            MRStep(
-                mapper_init=self.start,
-                mapper=self.route,
-                mapper_final=self.route_documents,
-                reducer=self.resolve_target,
-            )
-        ]
+        return [MRStep(mapper=self.collect_line, mapper_final=self.collect_end, reducer=self.resolve_target)]
 
     # documents and pairs to their targets
 
-    def start(self):
-        self.routes = np.load(self.options.routes, mmap_mode="r")
-        self.lines, self.size = [], 0
+    def map_lines(self, lines):
+        """documents and blocks of pairs -> the same by target"""
+        yield from self.route_documents([line for line in lines if not is_block(line)])
+        for line in filter(is_block, lines):
+            yield from self.route_pairs(line)
 
-    def route(self, _, line):
-        if is_block(line):
-            return self.route_pairs(line)
-        self.lines.append(line)
-        self.size += len(line)
-        return self.route_documents() if self.size >= BATCH else None
+    def route_documents(self, lines):
+        routes = np.load(self.options.routes, mmap_mode="r")
+        places, targets = look_up(routes, record_keys(lines))
+        for place, target in zip(places.tolist(), targets.tolist()):
+            yield f"{target}", portable(lines[place])
 
     def route_pairs(self, line):
         _, pairs = BlockProtocol().read(line)
@@ -92,12 +85,6 @@ class Resolve(Job):
                 if "jaccard" not in block:
                     block["jaccard"] = np.full(len(block["first"]), np.nan)
                 yield f"{target}", block
-
-    def route_documents(self):
-        places, targets = look_up(self.routes, record_keys(self.lines))
-        for place, target in zip(places.tolist(), targets.tolist()):
-            yield f"{target}", portable(self.lines[place])
-        self.lines, self.size = [], 0
 
     # a target
 
@@ -275,8 +262,8 @@ def pair_lines(texts, first, second, similarities, bands):
         a, b = sorted((texts.id(one), texts.id(other)), key=id_order)
         # by hand, as json.dumps of the whole takes several times as long
         yield b'{"id_a": %s, "id_b": %s, "jaccard": %s, "bands": %d}' % (
-            id_bytes(a),
-            id_bytes(b),
+            id_json(a),
+            id_json(b),
             _json(_rounded(similarity)),
             shared,
         )

@@ -5,6 +5,7 @@ rows of a band. The chance of that against similarity is the S-curve (Mining of 
 """
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ def curve_threshold(bands, rows):
     return (1 / bands) ** (1 / rows)
 
 
+@cache
 def describe(threshold, bands, rows):
     """The `Choice` of these bands and rows for a threshold."""
     below = (np.arange(1000) + 0.5) / 1000 * threshold
@@ -78,6 +80,7 @@ def choices(threshold, recall):
     return found
 
 
+@cache
 def best_choice(threshold, recall):
     """The choice with the fewest false candidates among signatures of up to 100 numbers.
 

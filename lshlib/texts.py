@@ -172,20 +172,18 @@ def _separated(texts, normalize, part_unspaced):
     """
     parts = [text.encode() for text in texts]
     data, offsets = _joined(parts)
+    table = _SEPARATE_AND_LOWER if normalize else _SEPARATE
     if data.isascii():
-        table = _SEPARATE_AND_LOWER if normalize else _SEPARATE
         return np.frombuffer(data.translate(table), np.uint8), offsets
+    positions, classes = _wide_classes(data)
     if normalize:  # most wide characters stay as they are; the others send their text the slow way
-        positions, codes = _wide_characters(np.frombuffer(data, np.uint8))
-        folds = positions[(_classes_of(codes) & _FOLDS) != 0]
+        folds = positions[(classes & _FOLDS) != 0]
         if len(folds):
             for i in np.unique(np.searchsorted(offsets, folds, side="right") - 1).tolist():
                 parts[i] = normalized(texts[i]).encode()
             data, offsets = _joined(parts)
-    table = _SEPARATE_AND_LOWER if normalize else _SEPARATE
+            positions, classes = _wide_classes(data)
     bytes_ = np.frombuffer(bytearray(data.translate(table)), np.uint8)
-    positions, codes = _wide_characters(bytes_)
-    classes = _classes_of(codes)
     widths = _widths(bytes_[positions])
     separators = (classes & _WORD) == 0
     for j in range(4):
@@ -205,6 +203,12 @@ def _joined(parts):
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)) + 1, out=offsets[1:])
     return b"\n".join([*parts, _PADDING]), offsets
+
+
+def _wide_classes(data):
+    """Positions and class bits of the characters outside ASCII."""
+    positions, codes = _wide_characters(np.frombuffer(data, np.uint8))
+    return positions, _classes_of(codes)
 
 
 def _wide_characters(bytes_):

@@ -1,6 +1,7 @@
 """The base class of all jobs: protocols, code for the nodes, counters, and errors in one line."""
 
 import ctypes
+import gc
 import os
 import sys
 import tempfile
@@ -10,13 +11,15 @@ from argparse import HelpFormatter
 from collections import Counter
 from functools import partial
 
+from mrjob.compat import jobconf_from_env
 from mrjob.job import MRJob
 
 import lshlib
 from lshlib.blocks import BlockProtocol
-from lshlib.documents import RecordError
 
-from .errors import PREFIX, JobError, explained
+from .errors import PREFIX, explained
+
+BATCH = 512 << 10  # bytes of documents handled together: what fits the caches wins
 
 
 class LineProtocol:
@@ -30,7 +33,7 @@ class LineProtocol:
 
 
 class Job(MRJob):
-    """A job that reads documents line by line and hands blocks from task to task."""
+    """A job that hands blocks from task to task."""
 
     INPUT_PROTOCOL = LineProtocol
     INTERNAL_PROTOCOL = BlockProtocol
@@ -39,7 +42,6 @@ class Job(MRJob):
     def __init__(self, args=None):
         super().__init__(args)
         self._counts = Counter()
-        self._lines = 0
 
     def configure_args(self):
         # a fixed width, as argparse otherwise asks the terminal for its own at each of 200 options
@@ -91,12 +93,12 @@ class Job(MRJob):
     # tasks
 
     def run_mapper(self, step_num=0):
-        keep_freed_memory()
+        prepare_process()
         super().run_mapper(step_num)
         self._flush_counts()
 
     def run_reducer(self, step_num=0):
-        keep_freed_memory()
+        prepare_process()
         super().run_reducer(step_num)
         self._flush_counts()
 
@@ -109,23 +111,61 @@ class Job(MRJob):
             self.increment_counter("lsh", name, amount)
         self._counts.clear()
 
-    def place(self):
-        """(file, line number) of the record that a mapper of documents is at."""
-        if hasattr(self.stdin, "place"):
-            return self.stdin.place()
-        path = os.environ.get("mapreduce_map_input_file", "standard input")
-        start = int(os.environ.get("mapreduce_map_input_start", 0))
-        path = path[len("file://") :] if path.startswith("file://") else path
-        return path, self._lines + lines_before(path, start)
 
-    def read_document(self, layout, line):
-        """The document of a line; JobError that names file and line where it is none."""
-        self._lines += 1
-        try:
-            return layout.read(line)
-        except RecordError as error:
-            path, number = self.place()
-            raise JobError(f"line {number} of {path}: {error}") from None
+class DocumentsJob(Job):
+    """A job whose first mapper reads documents, some hundred kilobytes of lines at a time.
+
+    A subclass has `map_lines(lines)`, which yields pairs of the mapper's output, may have `map_end()`,
+    and names `collect_line` and `collect_end` as mapper and its end in its first step.
+    """
+
+    def __init__(self, args=None):
+        super().__init__(args)
+        self._lines, self._size = [], 0
+        self._read = 0  # lines before those in hand
+
+    def map_end(self):
+        return ()
+
+    def collect_line(self, _, line):
+        self._lines.append(line)
+        self._size += len(line)
+        return self._map_collected() if self._size >= BATCH else None
+
+    def _map_collected(self):
+        lines, self._lines, self._size = self._lines, [], 0
+        yield from self.map_lines(lines)
+        self._read += len(lines)
+
+    def collect_end(self):
+        yield from self._map_collected()
+        yield from self.map_end()
+
+    def run_mapper(self, step_num=0):
+        if step_num or not hasattr(self.stdin, "batches"):
+            super().run_mapper(step_num)
+            return
+        # our own runner has the lines in lists already: no call for each of them
+        prepare_process()
+        _, write = self.pick_protocols(step_num, "mapper")
+        for key, value in self._map_batches():
+            self.stdout.write(write(key, value))
+            self.stdout.write(b"\n")
+        self._flush_counts()
+
+    def _map_batches(self):
+        for lines in self.stdin.batches(BATCH):
+            yield from self.map_lines([line.rstrip(b"\r\n") for line in lines])
+        yield from self.map_end()
+
+    def place(self, number):
+        """(file, line number) of line `number`, from 0, of those in hand."""
+        if hasattr(self.stdin, "place"):
+            return self.stdin.place(number)
+        path = jobconf_from_env("mapreduce.map.input.file", "standard input")
+        start = int(jobconf_from_env("mapreduce.map.input.start", 0))
+        path = path[len("file://") :] if path.startswith("file://") else path
+        return path, lines_before(path, start) + self._read + number + 1
 
 
 def lines_before(path, start):
@@ -140,16 +180,18 @@ def lines_before(path, start):
     return count
 
 
-def keep_freed_memory():
-    """Let glibc keep freed memory for reuse instead of giving it back to the system.
+def prepare_process():
+    """Settings of a process that handles arrays in batches.
 
-    numpy frees and allocates arrays of a megabyte all the time; returning their pages costs a quarter of
-    a task's time. Elsewhere than on glibc this does nothing.
+    glibc is to keep freed memory for reuse: numpy frees and allocates arrays of a megabyte all the time,
+    and returning their pages to the system costs a quarter of a task's time. And Python is to look for
+    cyclic garbage, of which there is next to none, less often.
     """
+    gc.set_threshold(100_000, 50, 100)
     trim_threshold, mmap_threshold, bound = -1, -3, 1 << 26
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
+    except (OSError, AttributeError, TypeError):  # no glibc
         return
     mallopt(trim_threshold, bound)
     mallopt(mmap_threshold, bound)

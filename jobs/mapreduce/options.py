@@ -8,8 +8,6 @@ from lshlib.minhash import SIGNATURES
 from lshlib.shingles import shingle
 from lshlib.texts import tokenize, tokenize_characters
 
-BATCH = 512 << 10  # bytes of documents handled together: what fits the caches wins
-
 
 def add_document_options(job):
     """How a line is read, and what of it is compared."""

@@ -180,38 +180,42 @@ class Split:
         self._here = os.getcwd()  # tasks work elsewhere
         self.first = {"file": self._absolute(path), "start": start, "length": end - start}
         self.report = None
-        self._at = None
 
     def _absolute(self, path):
         return os.path.join(self._here, path)
 
-    def place(self):
-        """(file, line number) of the line given last."""
-        path, start, number = self._at
-        return path, number + lines_before(self._absolute(path), start)
+    def place(self, number):
+        """(file, line number) of line `number`, from 0, of the batch given last."""
+        path, start, before = self._at
+        return path, lines_before(self._absolute(path), start) + before + number + 1
 
     def __iter__(self):
+        for lines in self.batches(_READ):
+            yield from lines
+
+    def batches(self, size):
+        """Lists of lines of about `size` bytes, all of one file."""
         done, parent = 0, os.getppid()
         for path, start, end in self.ranges:
-            self._at = [path, start, 0]
             opener, file = opener_of(path), self._absolute(path)
-            batches = _compressed(file, opener) if opener else _plain(file, start, end)
+            before = 0
+            batches = _compressed(file, opener, size) if opener else _plain(file, start, end, size)
             for position, lines in batches:
-                for line in lines:
-                    self._at[2] += 1
-                    yield line
+                self._at = path, start, before
+                yield lines
+                before += len(lines)
                 self.report(done + position)
                 if os.getppid() != parent:
                     os._exit(1)  # the driver is gone: nobody waits for this task
             done += end - start
 
 
-def _plain(path, start, end):
+def _plain(path, start, end, size):
     with open(path, "rb", buffering=_READ) as file:
         file.seek(start)
         position = start
         while position < end:
-            lines = file.readlines(min(_READ, end - position))
+            lines = file.readlines(min(size, end - position))
             if not lines:
                 raise JobError(f"{path} was cut while it was read")
             position += sum(map(len, lines))
@@ -220,12 +224,12 @@ def _plain(path, start, end):
             yield position - start, lines
 
 
-def _compressed(path, opener):
+def _compressed(path, opener, size):
     with open(path, "rb") as raw, opener(raw, "rb") as file:
         buffered = io.BufferedReader(file, _READ)
         while True:
             try:
-                lines = buffered.readlines(_READ)
+                lines = buffered.readlines(size)
             except (EOFError, OSError, zlib.error) as error:
                 raise JobError(f"{path} is truncated or damaged: {error}") from None
             if not lines:
