@@ -1,7 +1,7 @@
 """Documents to candidate pairs: texts that agree in all rows of a band of their MinHash signatures.
 
 Input: documents, `{"id": "d1", "text": "Good night, and good luck"}`
-Output: blocks of pairs of document keys, with the bands they share and the shingles of each; a pair may
+Output: blocks of pairs of document keys, with the bands they share, and size and mark of each; a pair may
 come in several blocks, and its bands are the sum
 """
 
@@ -52,7 +52,6 @@ class Candidates(DocumentsJob):
 
     def load_args(self, args):
         super().load_args(args)
-        self.rows, self.held = [], 0
         try:
             check_text_options(self.options)
             check_signature_options(self.options)
@@ -63,9 +62,10 @@ class Candidates(DocumentsJob):
             self.arg_parser.error(str(error))
 
     def steps(self):
-        return [
-            MRStep(mapper=self.collect_line, mapper_final=self.collect_end, reducer=self.pair_bucket_members)
-        ]
+        return [MRStep(**self.document_mapper(), reducer=self.pair_bucket_members)]
+
+    def map_start(self):
+        self.rows, self.held = [], 0
 
     def map_lines(self, lines):
         """documents -> rows of buckets and of ids, by slice; holds those of DOCUMENTS documents"""
@@ -151,6 +151,8 @@ class Candidates(DocumentsJob):
                 "bands": np.ones(len(first), np.uint16),
                 "first_size": rows["size"][first],
                 "second_size": rows["size"][second],
+                "first_mark": rows["mark"][first],
+                "second_mark": rows["mark"][second],
             }
             if len(first):
                 yield "pairs", merge_pairs(pairs)

@@ -49,14 +49,7 @@ class Components(Job):
         """all pairs -> pairs with targets, routes; holds all pairs"""
         pairs = merge_pairs(concatenate(blocks))
         options = self.options
-        targets = deal_pairs(
-            pairs["first"],
-            pairs["second"],
-            pairs["first_size"],
-            pairs["second_size"],
-            options.target_size,
-            split=not options.whole,
-        )
+        targets = deal_pairs(pairs, options.target_size, split=not options.whole)
         self.count("candidate pairs", len(targets.pairs))
         self.count("oversized components", targets.oversized)
         # a partial target holds some pairs of a component only, so that it tells no clusters

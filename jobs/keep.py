@@ -20,7 +20,7 @@ class Keep(DocumentsJob):
         self.add_file_arg("--removed", help="sorted keys of the documents to leave out (.npy)")
 
     def steps(self):
-        return [MRStep(mapper=self.collect_line, mapper_final=self.collect_end)]
+        return [MRStep(**self.document_mapper())]
 
     def map_lines(self, lines):
         """lines -> those to keep, as one value"""

@@ -34,6 +34,7 @@ from lshlib.shingles import Shingles
 from lshlib.targets import look_up
 
 HOLD = 1 << 23  # numbers of texts a reducer holds in memory; more go to a temporary file
+PORTION = 1 << 20  # numbers measured together where they come from a file
 
 
 class Resolve(DocumentsJob):
@@ -60,7 +61,7 @@ class Resolve(DocumentsJob):
         settle_format(self.options, self.options.args)
 
     def steps(self):
-        return [MRStep(mapper=self.collect_line, mapper_final=self.collect_end, reducer=self.resolve_target)]
+        return [MRStep(**self.document_mapper(), reducer=self.resolve_target)]
 
     # documents and pairs to their targets
 
@@ -131,12 +132,11 @@ class Resolve(DocumentsJob):
         result = np.array(known)
         unknown = np.flatnonzero(np.isnan(known))
         if self.options.verify == "exact":
-            for part in _portions(unknown, np.diff(texts.shingles.offsets)[second[unknown]]):
+            for part in texts.portions(second, unknown):
                 result[part] = jaccard(texts.shingles, first[part], second[part])
         elif self.options.verify == "signature":
             signatures = texts.shingles.hashes.reshape(len(texts.keys), -1)
-            length = signatures.shape[1]
-            for part in _portions(unknown, np.full(len(unknown), 2 * length)):
+            for part in texts.portions(second, unknown):
                 result[part] = estimate(signatures[first[part]], signatures[second[part]])[0]
         return result
 
@@ -233,6 +233,16 @@ class Texts:
             raise JobError("a document of a candidate pair is missing: the input changed during the run")
         return self._order[found]
 
+    def portions(self, second, pairs):
+        """Pairs in parts: all at once, or where the texts are in a file for PORTION numbers at a time.
+
+        There the pairs still to measure join survivors to other members, and `second` are the latter.
+        """
+        if self._file is None:
+            return [pairs]
+        cuts = np.cumsum(np.diff(self.shingles.offsets)[second[pairs]]) // PORTION
+        return np.split(pairs, np.flatnonzero(cuts[1:] != cuts[:-1]) + 1)
+
     def id(self, text):
         return self._documents[text][0]
 
@@ -247,12 +257,6 @@ class Texts:
         ranks = np.zeros(len(self.keys), np.int64)
         ranks[order] = np.arange(len(order))
         return ranks
-
-
-def _portions(rows, sizes):
-    """Rows cut into parts of about HOLD shingles."""
-    cuts = np.cumsum(sizes) // HOLD
-    return np.split(rows, np.flatnonzero(cuts[1:] != cuts[:-1]) + 1) if len(rows) else []
 
 
 def pair_lines(texts, first, second, similarities, bands):

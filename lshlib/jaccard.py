@@ -83,8 +83,32 @@ class _Sets:
         self.starts = np.cumsum(self.counts) - self.counts
 
     def jaccard(self, first, second):
+        words = -(-self.ranks_total // 64)
+        if len(self.counts) * words * 64 <= _TABLE * 8:
+            common = self._common_bits(first, second, words)
+        else:
+            common = self._common_lookups(first, second)
+        total = self.sizes[first] + self.sizes[second] - common
+        return np.divide(common, total, out=np.zeros(len(first)), where=total > 0)
+
+    def _common_bits(self, first, second, words):
+        """Shingles in common, each set a row of bits: fast where sets are alike, as candidates are."""
+        owners = np.repeat(np.arange(len(self.counts)), self.counts)
+        table = np.zeros(len(self.counts) * words * 64, bool)
+        table[owners * (words * 64) + self.ranks] = True
+        bits = np.packbits(table).view(np.uint64).reshape(len(self.counts), words)
         common = np.zeros(len(first), np.int64)
-        # the set with fewer shared shingles is looked up in the table of the other
+        step = max(1, _GATHER // 8 // max(1, words))
+        for start in range(0, len(first), step):
+            part = slice(start, start + step)
+            both = bits[first[part]]
+            both &= bits[second[part]]
+            common[part] = np.bitwise_count(both).sum(axis=1, dtype=np.int64)
+        return common
+
+    def _common_lookups(self, first, second):
+        """Shingles in common, the smaller set looked up in a table of the other: for wide tables."""
+        common = np.zeros(len(first), np.int64)
         swap = self.counts[first] > self.counts[second]
         looked, tabled = np.where(swap, second, first), np.where(swap, first, second)
         order = np.argsort(tabled, kind="stable")
@@ -98,8 +122,7 @@ class _Sets:
             for chosen in self._gathers(order[start:end], looked):
                 common[chosen] = self._count(table, looked[chosen], tabled[chosen] - base)
             start = end
-        total = self.sizes[first] + self.sizes[second] - common
-        return np.divide(common, total, out=np.zeros(len(first)), where=total > 0)
+        return common
 
     def _table(self, low, high):
         """Which shared shingles the sets low .. high - 1 have: bool, flat."""

@@ -1,7 +1,9 @@
 """Who meets whom: candidate pairs dealt to reducers so that each holds a bounded number of shingles.
 
-Components are packed whole into *targets*. One that alone exceeds the bound is dealt into groups, each
-pair of groups a target, and a text travels only to the targets in which it has a pair.
+Components are packed whole into *targets*. One that alone exceeds the bound is cut into groups of texts
+in the order of their marks, and a pair goes to the group of its later text. A text travels only to the
+targets in which it has a pair. As the members of a bucket are paired along the same order, most pairs of a
+hot bucket stay within their group, and the centre of a star travels to all groups, not all to it.
 """
 
 from typing import NamedTuple
@@ -21,59 +23,54 @@ class Targets(NamedTuple):
     oversized: int  # components over the limit
 
 
-def deal_pairs(first, second, first_size, second_size, limit, split=True):
-    """Deal pairs of keys to `Targets` of at most about 2 * `limit` shingles.
+def deal_pairs(pairs, limit, split=True):
+    """Deal a block of pairs to `Targets` of about `limit` to 2 * `limit` shingles.
 
-    Sizes are the numbers of shingles of the texts. Without `split`, an oversized component is a target
+    The columns are first and second, two keys, and of each text `_size`, its shingles, and `_mark`, by
+    which the members of its buckets were ordered. Without `split`, an oversized component is a target
     of its own.
     """
+    first, second = pairs["first"], pairs["second"]
     nodes, labels = components(first, second)
-    sizes = np.zeros(len(nodes), np.int64)
-    sizes[np.searchsorted(nodes, first)] = first_size
-    sizes[np.searchsorted(nodes, second)] = second_size
-    # components in the order of their labels, each node's number of its component
+    at_first, at_second = np.searchsorted(nodes, first), np.searchsorted(nodes, second)
+    sizes, marks = (np.zeros(len(nodes), np.int64) for _ in range(2))
+    for column, values in (("size", sizes), ("mark", marks)):
+        values[at_first], values[at_second] = pairs[f"first_{column}"], pairs[f"second_{column}"]
     names, component = np.unique(labels, return_inverse=True)
     totals = np.bincount(component, weights=sizes, minlength=len(names)).astype(np.int64)
-    big = totals > limit
-    packed = np.where(big, 0, totals)
+    oversized = totals > limit
+    packed = np.where(oversized, 0, totals)
     target = (np.cumsum(packed) - packed) // max(1, limit)
     whole = int(target[-1]) + 1 if len(target) else 0
-    oversized = int(np.count_nonzero(big))
     if not split:
-        target[big] = whole + np.arange(oversized)
-        big = np.zeros_like(big)
-    pair_component = component[np.searchsorted(nodes, first)]
-    pairs = target[pair_component]
-    in_big = big[pair_component]
-    keys, routes = nodes[~big[component]], target[component][~big[component]]
-    if in_big.any():
-        group = _groups(component, sizes, max(1, limit // 2))
-        one, other = (group[np.searchsorted(nodes, ends[in_big])] for ends in (first, second))
-        combined = np.stack([np.minimum(one, other), np.maximum(one, other)])
-        _, numbers = np.unique(combined, axis=1, return_inverse=True)
-        pairs[in_big] = whole + numbers.reshape(-1)
-        ends = np.concatenate([first[in_big], second[in_big]])
-        both = np.stack([ends, np.concatenate([pairs[in_big]] * 2).astype(np.uint64)])
-        big_keys, big_routes = np.unique(both, axis=1)
-        keys = np.concatenate([keys, big_keys])
-        routes = np.concatenate([routes, big_routes.astype(np.int64)])
-        order = np.argsort(keys, kind="stable")
-        keys, routes = keys[order], routes[order]
-    return Targets(pairs, keys, routes, whole, oversized)
+        target[oversized] = whole + np.arange(np.count_nonzero(oversized))
+    text_target = target[component]
+    pair_target = text_target[at_first]
+    keys, routes = nodes, text_target
+    if split and oversized.any():
+        cut = np.flatnonzero(oversized[component])
+        order = cut[np.lexsort((nodes[cut], marks[cut], component[cut]))]
+        text_target[order] = whole + _groups(component[order], sizes[order], limit)
+        # the later of two texts in that order
+        place = np.zeros(len(nodes), np.int64)
+        place[order] = np.arange(len(order))
+        later = np.where(place[at_first] > place[at_second], at_first, at_second)
+        pair_target = text_target[later]
+        ends = np.stack([np.concatenate([at_first, at_second]), np.concatenate([pair_target] * 2)])
+        at, routes = np.unique(ends, axis=1)
+        keys = nodes[at]
+    return Targets(pair_target, keys, routes, whole, int(np.count_nonzero(oversized)))
 
 
 def _groups(component, sizes, limit):
-    """A number for each node: nodes of a component in the order given, cut each `limit` shingles."""
-    order = np.argsort(component, kind="stable")
-    ordered, before = component[order], np.cumsum(sizes[order]) - sizes[order]
-    heads = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    lengths = np.diff(np.append(heads, len(ordered)))
+    """Numbers of groups for texts sorted by component: cut at components and each `limit` shingles."""
+    before = np.cumsum(sizes) - sizes
+    heads = np.flatnonzero(np.append(True, component[1:] != component[:-1]))
+    lengths = np.diff(np.append(heads, len(component)))
     cut = (before - np.repeat(before[heads], lengths)) // limit
-    fresh = np.ones(len(ordered), bool)
-    fresh[1:] = (ordered[1:] != ordered[:-1]) | (cut[1:] != cut[:-1])
-    groups = np.empty(len(sizes), np.int64)
-    groups[order] = np.cumsum(fresh) - 1
-    return groups
+    fresh = np.ones(len(component), bool)
+    fresh[1:] = (component[1:] != component[:-1]) | (cut[1:] != cut[:-1])
+    return np.cumsum(fresh) - 1
 
 
 ROUTE = np.dtype([("key", "<u8"), ("target", "<u8")])

@@ -115,17 +115,27 @@ class Job(MRJob):
 class DocumentsJob(Job):
     """A job whose first mapper reads documents, some hundred kilobytes of lines at a time.
 
-    A subclass has `map_lines(lines)`, which yields pairs of the mapper's output, may have `map_end()`,
-    and names `collect_line` and `collect_end` as mapper and its end in its first step.
+    A subclass has `map_lines(lines)`, which yields pairs of the mapper's output, may have `map_start()`
+    and `map_end()`, and gives `**self.document_mapper()` to its first step.
     """
 
-    def __init__(self, args=None):
-        super().__init__(args)
-        self._lines, self._size = [], 0
-        self._read = 0  # lines before those in hand
+    def document_mapper(self):
+        return {
+            "mapper_init": self.collect_start,
+            "mapper": self.collect_line,
+            "mapper_final": self.collect_end,
+        }
+
+    def map_start(self):
+        """Set up what one task holds."""
 
     def map_end(self):
         return ()
+
+    def collect_start(self):
+        self._lines, self._size = [], 0
+        self._read = 0  # lines before those in hand
+        self.map_start()
 
     def collect_line(self, _, line):
         self._lines.append(line)
@@ -154,6 +164,7 @@ class DocumentsJob(Job):
         self._flush_counts()
 
     def _map_batches(self):
+        self.map_start()
         for lines in self.stdin.batches(BATCH):
             yield from self.map_lines([line.rstrip(b"\r\n") for line in lines])
         yield from self.map_end()

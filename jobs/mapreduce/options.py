@@ -111,9 +111,9 @@ def add_bucket_cap(job):
     add(
         "--bucket-cap",
         type=int,
-        default=20,
+        default=10,
         metavar="N",
-        help="texts of one bucket that each further one is paired with, at most (default: 20)",
+        help="texts of one bucket that each further one is paired with, at most (default: 10)",
     )
 
 

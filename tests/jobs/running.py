@@ -95,11 +95,23 @@ def clusters_of(folder):
 
 def components_of(pairs):
     """Connected components of (a, b) pairs, as a set of frozensets."""
-    component = {}
+    linked, components = neighbours(pairs), set()
+    while linked:
+        members, near = set(), {next(iter(linked))}
+        while near:
+            members |= near
+            near = {other for one in near for other in linked.pop(one)} - members
+        components.add(frozenset(members))
+    return components
+
+
+def neighbours(pairs):
+    """{node: set of the nodes that it has a pair with}"""
+    linked = defaultdict(set)
     for a, b, *_ in pairs:
-        merged = component.setdefault(a, {a}) | component.setdefault(b, {b})
-        component.update(dict.fromkeys(merged, merged))
-    return {frozenset(members) for members in component.values()}
+        linked[a].add(b)
+        linked[b].add(a)
+    return linked
 
 
 # documents
@@ -189,14 +201,6 @@ def shingle_sets(documents, size=5):
 
 def jaccard(a, b):
     return len(a & b) / len(a | b) if a | b else 0.0
-
-
-def neighbours(pairs):
-    linked = defaultdict(set)
-    for a, b, *_ in pairs:
-        linked[a].add(b)
-        linked[b].add(a)
-    return linked
 
 
 def tree(folder):
