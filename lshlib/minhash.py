@@ -80,13 +80,14 @@ def fast_signatures(shingles, length, seed=0):
         places, values = _throw(hashes[chunk], multipliers[0], length, bases[chunk])
         np.minimum.at(bins, places, values)
     rest = _Unfinished(bins.reshape(texts, length), hashes, bases, counts)
-    for multiplier in multipliers[1:length]:
-        if not rest.keep_unfinished():
+    for i in range(1, length):
+        # long texts are finished after a few rounds, short ones need many
+        if (i < 4 or i % 8 == 0) and not rest.keep_unfinished():
             break
-        rest.throw(multiplier)
+        rest.throw(multipliers[i])
     else:
         for j in range(length):
-            if not rest.keep_unfinished():
+            if j % 8 == 0 and not rest.keep_unfinished():
                 break
             rest.fill(j, multipliers[length + j])
     return bins.reshape(texts, length)
@@ -131,13 +132,16 @@ class _Unfinished:
 
     def throw(self, multiplier):
         bins, empty = self.bins.reshape(-1), self.empty.reshape(-1)
+        filled = []
         for start in range(0, len(self.hashes), _CHUNK):
             chunk = slice(start, start + _CHUNK)
             places, values = _throw(self.hashes[chunk], multiplier, self.bins.shape[1], self.bases[chunk])
             wanted = np.flatnonzero(empty.take(places, mode="clip"))
-            np.minimum.at(bins, places[wanted], values[wanted])
-        # The least of a round counts, so a bin is filled only after all shingles were thrown.
-        self.empty &= self.bins == EMPTY
+            filled.append(places[wanted])
+            np.minimum.at(bins, filled[-1], values[wanted])
+        # the least of a round counts: a bin is full only after all shingles were thrown
+        for places in filled:
+            empty[places] = False
 
     def fill(self, j, multiplier):
         scrambled = self.hashes * multiplier
