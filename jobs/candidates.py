@@ -155,7 +155,9 @@ class Candidates(DocumentsJob):
                 "second_mark": rows["mark"][second],
             }
             if len(first):
-                yield "pairs", merge_pairs(pairs)
+                pairs = merge_pairs(pairs)
+                self.count("rows of pairs", len(pairs["first"]))
+                yield "pairs", pairs
 
 
 def check_unique(ids):

@@ -2,6 +2,10 @@
 
 Input: blocks of pairs, as `candidates.py` writes them
 Output: blocks of the pairs, each once and with its target, and blocks of routes: key and target
+
+One reducer does it where the pairs fit in its memory. Where they do not, `--star large` and `--star small`
+in turn, until no edge changes, link each key to the least of its component (Kiveris et al. 2014), and
+`--labelled` deals the components of each slice on its own.
 """
 
 from mapreduce.job import Job
@@ -9,9 +13,12 @@ from mapreduce.job import Job
 import numpy as np
 from mrjob.step import MRStep
 
-from lshlib.blocks import BlockProtocol, concatenate
+from lshlib.blocks import BlockProtocol, concatenate, deal
 from lshlib.candidates import merge_pairs
+from lshlib.components import large_star, small_star
 from lshlib.targets import deal_pairs
+
+MERGE = 1 << 20  # rows of pairs that are merged at a time
 
 
 class Components(Job):
@@ -27,39 +34,117 @@ class Components(Job):
             help="shingles that are verified together, about (default: 1048576)",
         )
         self.add_passthru_arg(
-            "--first-target",
-            type=int,
-            default=0,
-            help="the number of the first target (default: 0)",
+            "--first-target", type=int, default=0, help="the number of the first target (default: 0)"
         )
         self.add_passthru_arg(
-            "--whole",
-            action="store_true",
-            help="keep oversized components whole, for the last stage",
+            "--whole", action="store_true", help="keep oversized components whole, for the last stage"
+        )
+        self.add_passthru_arg(
+            "--star", choices=("large", "small"), help="one round of star edges, and no targets"
+        )
+        self.add_passthru_arg(
+            "--labelled", action="store_true", help="the input holds the edges of the last round too"
+        )
+        self.add_passthru_arg(
+            "--slices", type=int, default=16, help="parts of the range of keys (default: 16)"
         )
 
     def steps(self):
-        return [MRStep(mapper=self.pass_pairs, reducer=self.deal)]
+        if self.options.star:
+            return [MRStep(mapper=self.spread_edges, reducer=self.link_stars)]
+        if self.options.labelled:
+            return [
+                MRStep(mapper=self.spread_pairs, reducer=self.join_labels),
+                MRStep(mapper=self.pass_on, reducer=self.deal_slice),
+            ]
+        return [MRStep(mapper=self.pass_pairs, reducer=self.deal_slice)]
 
-    def pass_pairs(self, key, block):
-        if "first" in block:
-            yield "pairs", block
+    # in one reducer
 
-    def deal(self, _, blocks):
-        """all pairs -> pairs with targets, routes; holds all pairs"""
-        pairs = merge_pairs(concatenate(blocks))
-        options = self.options
-        targets = deal_pairs(pairs, options.target_size, split=not options.whole)
+    def pass_pairs(self, _, block):
+        if "bands" in block:
+            yield "0", block
+
+    def deal_slice(self, number, blocks):
+        """whole components -> their pairs with targets, routes; holds the pairs of a slice"""
+        pairs = merged(blocks)
+        targets = deal_pairs(pairs, self.options.target_size, split=not self.options.whole)
         self.count("candidate pairs", len(targets.pairs))
         self.count("oversized components", targets.oversized)
+        # a slice has 2^24 numbers for its targets
+        first = np.uint64(self.options.first_target + (int(number) << 24))
         # a partial target holds some pairs of a component only, so that it tells no clusters
         for name, columns, numbers in (
             ("pairs", pairs, targets.pairs),
             ("routes", {"key": targets.keys}, targets.routes),
         ):
-            columns["target"] = numbers.astype(np.uint64) + np.uint64(options.first_target)
-            columns["partial"] = (numbers >= targets.whole) & (not options.whole)
+            columns["target"] = numbers.astype(np.uint64) + first
+            columns["partial"] = (numbers >= targets.whole) & (not self.options.whole)
             yield name, columns
+
+    # in rounds
+
+    def slice_of(self, keys):
+        return (keys >> np.uint64(32)) * np.uint64(self.options.slices) >> np.uint64(32)
+
+    def spread_edges(self, _, block):
+        """edges -> edges by the slice of their first end: both ways for large star, else the larger"""
+        first, second = block["first"], block["second"]
+        if self.options.star == "large":
+            ends = {
+                "first": np.concatenate([first, second]),
+                "second": np.concatenate([second, first]),
+            }
+        else:
+            ends = {"first": np.maximum(first, second), "second": np.minimum(first, second)}
+        for number, part in deal(ends, self.slice_of(ends["first"])):
+            yield f"{number}", part
+
+    def link_stars(self, _, blocks):
+        """all edges of some keys -> the edges of their stars; holds a slice"""
+        edges = concatenate(blocks)
+        star = large_star if self.options.star == "large" else small_star
+        first, second, changed = star(edges["first"], edges["second"])
+        self.count("changed edges", changed)
+        if len(first):
+            yield "edges", {"first": first, "second": second}
+
+    def spread_pairs(self, _, block):
+        """pairs and star edges -> both by the slice of the first key; of an edge that is the larger"""
+        for number, part in deal(block, self.slice_of(block["first"])):
+            yield f"{number}", part
+
+    def join_labels(self, _, blocks):
+        """pairs and labels of some keys -> pairs by the slice of their label"""
+        pairs, edges = [], []
+        for block in blocks:
+            (pairs if "bands" in block else edges).append(block)
+        if not pairs:
+            return
+        pairs, edges = merged(pairs), concatenate(edges)
+        labels = pairs["first"].copy()
+        if edges:
+            order = np.argsort(edges["first"])
+            places = np.searchsorted(edges["first"], labels, sorter=order)
+            places = order[np.minimum(places, len(order) - 1)]
+            # the least key of a component has no edge: it is its own label
+            labels = np.where(edges["first"][places] == labels, edges["second"][places], labels)
+        for number, part in deal(pairs, self.slice_of(labels)):
+            yield f"{number}", part
+
+    def pass_on(self, key, block):
+        yield key, block
+
+
+def merged(blocks):
+    """The pairs of blocks, each once; merged as they come, as most come once for each band."""
+    held, rows = [], 0
+    for block in blocks:
+        held.append(block)
+        rows += len(block["first"])
+        if rows >= MERGE:
+            held, rows = [merge_pairs(concatenate(held))], 0
+    return merge_pairs(concatenate(held))
 
 
 if __name__ == "__main__":

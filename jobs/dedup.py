@@ -60,6 +60,13 @@ class Dedup(Job):
         add_signature_options(self)
         add_bucket_cap(self)
         add_resolve_options(self)
+        self.arg_parser.add_argument_group("memory").add_argument(
+            "--edges-in-memory",
+            type=int,
+            default=1 << 22,
+            metavar="N",
+            help="candidate pairs that one reducer may hold; more are joined in rounds (default: 4194304)",
+        )
 
     def load_args(self, args):
         super().load_args(args)
@@ -120,7 +127,7 @@ class Dedup(Job):
     def run_stages(self, run, files):
         candidates = run.stage("candidates", Candidates, self.candidate_arguments(files), files)
         skipped = self.publish_skipped(run, candidates)
-        pairs, routes = self.find_targets(run, files, candidates)
+        pairs, routes = self.find_targets(run, files)
         resolved = run.stage("resolve", Resolve, self.resolve_arguments(routes), [*files, *pairs])
         removed = self.publish_resolved(run, resolved, skipped)
         kept = run.stage("keep", Keep, [f"--removed={removed}"], files)
@@ -141,13 +148,13 @@ class Dedup(Job):
         names = DOCUMENT | TEXT | SIGNATURE | RESOLVE
         return [*arguments(self, names), f"--routes={os.path.abspath(routes)}", *more]
 
-    def find_targets(self, run, files, candidates):
+    def find_targets(self, run, files):
         """Files of candidate pairs with targets, and the file of the documents' routes to them.
 
         Components too large for one reducer are verified in parts first; what is left of them then goes
         through `components` again, whole.
         """
-        targets = run.stage("components", Components, [], part_files(candidates))
+        targets = self.components(run, "components", "candidates")
         pairs = part_files(targets)
         whole, partial = load_routes(targets)
         if len(partial):
@@ -155,13 +162,29 @@ class Dedup(Job):
             save_array(routes, partial)
             arguments = self.resolve_arguments(routes, "--pairs-only")
             verified = run.stage("verify", Resolve, arguments, [*files, *pairs])
-            arguments = ["--whole", f"--first-target={1 << 32}"]
-            rest = run.stage("components-again", Components, arguments, part_files(verified))
+            rest = self.components(run, "components-again", verified, "--whole", f"--first-target={1 << 48}")
             pairs += part_files(rest)
             whole = np.sort(np.concatenate([whole, load_routes(rest)[0]]), order="key")
         routes = run.path("routes.npy")
         save_array(routes, whole)
         return pairs, routes
+
+    def components(self, run, name, source, *arguments):
+        """The stage that deals a stage's pairs to targets, after rounds of stars where they are many."""
+        inputs = part_files(run.output(source))
+        rows = run.stages[source]["counters"].get("rows of pairs", 0)
+        if rows <= self.options.edges_in_memory:
+            return run.stage(name, Components, arguments, inputs)
+        slices = f"--slices={max(8, -(-rows // self.options.edges_in_memory))}"
+        edges, changed, number = inputs, True, 0
+        while changed:
+            number += 1
+            changed = 0
+            for star in ("large", "small"):
+                stage = f"{name}-{star}-star-{number}"
+                edges = part_files(run.stage(stage, Components, ["--star", star, slices], edges))
+                changed += run.stages[stage]["counters"].get("changed edges", 0)
+        return run.stage(name, Components, [*arguments, "--labelled", slices], [*inputs, *edges])
 
     def publish_skipped(self, run, candidates):
         """skipped/, in the order of files and lines, if any; the keys of the skipped lines."""

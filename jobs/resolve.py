@@ -108,6 +108,7 @@ class Resolve(DocumentsJob):
             linked[:] = True
         self.count("verified pairs", np.count_nonzero(linked & np.isnan(pairs["jaccard"])))
         if self.options.pairs_only:
+            self.count("rows of pairs", np.count_nonzero(linked))
             if linked.any():
                 yield "pairs", take({**pairs, "jaccard": similarities}, linked)
             return

@@ -111,9 +111,9 @@ def add_bucket_cap(job):
     add(
         "--bucket-cap",
         type=int,
-        default=10,
+        default=20,
         metavar="N",
-        help="texts of one bucket that each further one is paired with, at most (default: 10)",
+        help="texts of one bucket that each further one is paired with, at most (default: 20)",
     )
 
 

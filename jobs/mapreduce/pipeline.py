@@ -112,7 +112,11 @@ class Run:
             self._run_stage(name, job_class, arguments, inputs, folder)
         with open(os.path.join(folder, "stage.json")) as file:
             self.stages[name] = json.load(file)
-        return os.path.join(folder, "output")
+        return self.output(name)
+
+    def output(self, name):
+        """The output folder of a complete stage."""
+        return self.path(name, "output")
 
     def _run_stage(self, name, job_class, arguments, inputs, folder):
         watch, aside = Stopwatch(), folder + ".tmp"
