@@ -1,12 +1,15 @@
 """Candidate pairs to targets: connected components, packed so that each reducer holds a bounded amount.
 
 Input: blocks of pairs, as `candidates.py` writes them
-Output: blocks of the pairs, each once and with its target, and blocks of routes: key and target
+Output: blocks of the pairs with targets, and blocks of routes: keys and targets
 
 One reducer does it where the pairs fit in its memory. Where they do not, `--star large` and `--star small`
 in turn, until no edge changes, link each key to the least of its component (Kiveris et al. 2014), and
 `--labelled` deals the components of each slice on its own.
 """
+
+import pickle
+import tempfile
 
 from mapreduce.job import Job
 
@@ -14,11 +17,10 @@ import numpy as np
 from mrjob.step import MRStep
 
 from lshlib.blocks import BlockProtocol, concatenate, deal
-from lshlib.candidates import merge_pairs
 from lshlib.components import large_star, small_star
-from lshlib.targets import deal_pairs
+from lshlib.targets import Dealer
 
-MERGE = 1 << 20  # rows of pairs that are merged at a time
+ROWS = 1 << 17  # of a block of pairs or routes, about
 
 
 class Components(Job):
@@ -66,21 +68,30 @@ class Components(Job):
             yield "0", block
 
     def deal_slice(self, number, blocks):
-        """whole components -> their pairs with targets, routes; holds the pairs of a slice"""
-        pairs = merged(blocks)
-        targets = deal_pairs(pairs, self.options.target_size, split=not self.options.whole)
-        self.count("candidate pairs", len(targets.pairs))
-        self.count("oversized components", targets.oversized)
+        """whole components -> their pairs with targets, routes; holds the texts of a slice
+
+        The pairs pass twice, the second time from a temporary file.
+        """
+        dealer = Dealer(self.options.target_size, split=not self.options.whole)
         # a slice has 2^24 numbers for its targets
-        first = np.uint64(self.options.first_target + (int(number) << 24))
-        # a partial target holds some pairs of a component only, so that it tells no clusters
-        for name, columns, numbers in (
-            ("pairs", pairs, targets.pairs),
-            ("routes", {"key": targets.keys}, targets.routes),
-        ):
-            columns["target"] = numbers.astype(np.uint64) + first
-            columns["partial"] = (numbers >= targets.whole) & (not self.options.whole)
-            yield name, columns
+        base = np.uint64(self.options.first_target + (int(number) << 24))
+        with tempfile.TemporaryFile(dir=".") as file:
+            for block in gathered(blocks):
+                dealer.see(block)
+                pickle.dump(block, file)
+            dealer.close()
+            end = file.tell()
+            file.seek(0)
+            while file.tell() < end:
+                block = pickle.load(file)
+                targets, block["partial"] = dealer.deal(block)
+                block["target"] = targets.astype(np.uint64) + base
+                yield "pairs", block
+        self.count("oversized components", dealer.oversized)
+        routes = dealer.routes()
+        routes["target"] += base
+        for start in range(0, len(routes), ROWS):
+            yield "routes", {name: routes[name][start : start + ROWS] for name in routes.dtype.names}
 
     # in rounds
 
@@ -121,7 +132,7 @@ class Components(Job):
             (pairs if "bands" in block else edges).append(block)
         if not pairs:
             return
-        pairs, edges = merged(pairs), concatenate(edges)
+        pairs, edges = concatenate(pairs), concatenate(edges)
         labels = pairs["first"].copy()
         if edges:
             order = np.argsort(edges["first"])
@@ -136,15 +147,17 @@ class Components(Job):
         yield key, block
 
 
-def merged(blocks):
-    """The pairs of blocks, each once; merged as they come, as most come once for each band."""
+def gathered(blocks):
+    """The same rows in blocks of about ROWS."""
     held, rows = [], 0
     for block in blocks:
         held.append(block)
         rows += len(block["first"])
-        if rows >= MERGE:
-            held, rows = [merge_pairs(concatenate(held))], 0
-    return merge_pairs(concatenate(held))
+        if rows >= ROWS:
+            yield concatenate(held)
+            held, rows = [], 0
+    if held:
+        yield concatenate(held)
 
 
 if __name__ == "__main__":

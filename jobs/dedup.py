@@ -49,7 +49,8 @@ DOCUMENT = {"input_format", "id_field", "text_field", "skip_bad_records"}
 TEXT = {"shingle_size", "shingle_unit", "bag", "no_normalize", "seed"}
 SIGNATURE = {"threshold", "recall", "bands", "rows", "signature"}
 RESOLVE = {"verify", "keep"}
-SLICE_ROWS = 1 << 21  # bucket rows that a reducer sorts at a time, about
+MOST_SLICES = 2048  # more would cut a mapper's output into blocks of a few rows
+SLICE_ROWS = 1 << 18  # bucket rows that a reducer sorts at a time, about
 
 
 class Dedup(Job):
@@ -63,9 +64,9 @@ class Dedup(Job):
         self.arg_parser.add_argument_group("memory").add_argument(
             "--edges-in-memory",
             type=int,
-            default=1 << 22,
+            default=1 << 23,
             metavar="N",
-            help="candidate pairs that one reducer may hold; more are joined in rounds (default: 4194304)",
+            help="candidate pairs that one reducer may hold; more are joined in rounds (default: 8388608)",
         )
 
     def load_args(self, args):
@@ -136,7 +137,8 @@ class Dedup(Job):
         return summary
 
     def candidate_arguments(self, files):
-        slices = max(8, estimated_records(files) * self.choice.bands // SLICE_ROWS)
+        rows = estimated_records(files) * self.choice.bands
+        slices = min(max(8, rows // SLICE_ROWS), MOST_SLICES)
         field = value_field(self.options)
         return [
             *arguments(self, DOCUMENT | TEXT | SIGNATURE | {"bucket_cap"}),
@@ -156,18 +158,18 @@ class Dedup(Job):
         """
         targets = self.components(run, "components", "candidates")
         pairs = part_files(targets)
-        whole, partial = load_routes(targets)
-        if len(partial):
-            routes = run.path("partial.npy")
-            save_array(routes, partial)
-            arguments = self.resolve_arguments(routes, "--pairs-only")
-            run.stage("verify", Resolve, arguments, [*files, *pairs])
+        routes = load_routes(targets)
+        if routes["partial"].any():
+            path = run.path("partial.npy")
+            save_array(path, routes[routes["partial"]])
+            run.stage("verify", Resolve, self.resolve_arguments(path, "--pairs-only"), [*files, *pairs])
             rest = self.components(run, "components-again", "verify", "--whole", f"--first-target={1 << 48}")
             pairs += part_files(rest)
-            whole = np.sort(np.concatenate([whole, load_routes(rest)[0]]), order="key")
-        routes = run.path("routes.npy")
-        save_array(routes, whole)
-        return pairs, routes
+            routes = np.concatenate([routes[~routes["partial"]], load_routes(rest)])
+            routes.sort(order="key")
+        path = run.path("routes.npy")
+        save_array(path, routes)
+        return pairs, path
 
     def components(self, run, name, source, *arguments):
         """The stage that deals a stage's pairs to targets, after rounds of stars where they are many."""
@@ -244,7 +246,7 @@ class Dedup(Job):
             "bands": self.choice.bands,
             "rows": self.choice.rows,
             "recall": round(self.choice.recall, 6),
-            "candidate_pairs": run.stages["components"]["counters"].get("candidate pairs", 0),
+            "candidate_pairs": run.counter("candidate pairs"),
             "verified_pairs": run.counter("verified pairs"),
             "pairs_left_out": run.counter("pairs left out by the cap"),
             "stages": {
@@ -291,14 +293,14 @@ def blocks_of(folder, key):
 
 
 def load_routes(folder):
-    """(whole, partial): the routes that `components` put out, sorted by key."""
-    found = {False: [np.zeros(0, ROUTE)], True: [np.zeros(0, ROUTE)]}
+    """The routes that `components` put out, sorted by key."""
+    found = [np.zeros(0, ROUTE)]
     for block in blocks_of(folder, b"routes"):
         routes = np.zeros(len(block["key"]), ROUTE)
-        routes["key"], routes["target"] = block["key"], block["target"]
-        for partial in found:
-            found[partial].append(routes[block["partial"] == partial])
-    return [np.sort(np.concatenate(found[partial]), order="key") for partial in (False, True)]
+        for name in ROUTE.names:
+            routes[name] = block[name]
+        found.append(routes)
+    return np.sort(np.concatenate(found), order="key")
 
 
 def save_array(path, array):

@@ -26,6 +26,7 @@ import numpy as np
 from mrjob.step import MRStep
 
 from lshlib.blocks import BlockProtocol, concatenate, deal, is_block, take
+from lshlib.candidates import merge_pairs
 from lshlib.clusters import find_clusters
 from lshlib.documents import id_json, id_order, portable, record_keys
 from lshlib.jaccard import jaccard
@@ -100,7 +101,8 @@ class Resolve(DocumentsJob):
         if not pairs:
             return
         texts.complete()
-        pairs = concatenate(pairs)
+        pairs = merge_pairs(concatenate(pairs))
+        self.count("candidate pairs", np.count_nonzero(np.isnan(pairs["jaccard"])))
         first, second = texts.places(pairs["first"]), texts.places(pairs["second"])
         similarities = self.similarities(texts, first, second, pairs["jaccard"])
         linked = similarities >= self.options.threshold

@@ -40,15 +40,12 @@ def encode(columns):
     >>> encode({"key": np.array([1, 2], np.uint8)})
     b'key:|u1:AQI='
     """
-    return b" ".join(
-        b"%s:%s:%s"
-        % (
-            name.encode(),
-            array.dtype.newbyteorder("<").str.encode(),
-            b2a_base64(array.astype(array.dtype.newbyteorder("<"), copy=False), newline=False),
-        )
-        for name, array in columns.items()
-    )
+    parts = []
+    for name, array in columns.items():
+        array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        text = b2a_base64(array, newline=False)
+        parts.append(b"%s:%s:%s" % (name.encode(), array.dtype.str.encode(), text))
+    return b" ".join(parts)
 
 
 def decode(data):

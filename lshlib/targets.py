@@ -6,60 +6,88 @@ targets in which it has a pair. As the members of a bucket are paired along the 
 hot bucket stay within their group, and the centre of a star travels to all groups, not all to it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .components import components
 
-
-class Targets(NamedTuple):
-    """Targets are numbers from 0 on; those from `whole` on hold parts of an oversized component."""
-
-    pairs: np.ndarray  # int64: the target of each pair
-    keys: np.ndarray  # uint64, ascending: the text of each route
-    routes: np.ndarray  # int64: a target of that text
-    whole: int
-    oversized: int  # components over the limit
+ROUTE = np.dtype([("key", "<u8"), ("target", "<u8"), ("partial", "?")])
 
 
-def deal_pairs(pairs, limit, split=True):
-    """Deal a block of pairs to `Targets` of about `limit` to 2 * `limit` shingles.
+class Dealer:
+    """Deals blocks of pairs in two passes over them: `see` all, `close`, then `deal` each.
 
-    The columns are first and second, two keys, and of each text `_size`, its shingles, and `_mark`, by
-    which the members of its buckets were ordered. Without `split`, an oversized component is a target
-    of its own.
+    Holds about 100 bytes a text that has a pair, whatever the number of pairs. The columns it reads are
+    first and second, two keys, and of each text `_size`, its shingles, and `_mark`, by which the members
+    of its buckets were ordered. Targets have about `limit` to 2 * `limit` shingles. Without `split`, an
+    oversized component is a target of its own.
     """
-    first, second = pairs["first"], pairs["second"]
-    nodes, labels = components(first, second)
-    at_first, at_second = np.searchsorted(nodes, first), np.searchsorted(nodes, second)
-    sizes, marks = (np.zeros(len(nodes), np.int64) for _ in range(2))
-    for column, values in (("size", sizes), ("mark", marks)):
-        values[at_first], values[at_second] = pairs[f"first_{column}"], pairs[f"second_{column}"]
-    names, component = np.unique(labels, return_inverse=True)
-    totals = np.bincount(component, weights=sizes, minlength=len(names)).astype(np.int64)
-    oversized = totals > limit
-    packed = np.where(oversized, 0, totals)
-    target = (np.cumsum(packed) - packed) // max(1, limit)
-    whole = int(target[-1]) + 1 if len(target) else 0
-    if not split:
-        target[oversized] = whole + np.arange(np.count_nonzero(oversized))
-    text_target = target[component]
-    pair_target = text_target[at_first]
-    keys, routes = nodes, text_target
-    if split and oversized.any():
-        cut = np.flatnonzero(oversized[component])
-        order = cut[np.lexsort((nodes[cut], marks[cut], component[cut]))]
-        text_target[order] = whole + _groups(component[order], sizes[order], limit)
-        # the later of two texts in that order
-        place = np.zeros(len(nodes), np.int64)
-        place[order] = np.arange(len(order))
-        later = np.where(place[at_first] > place[at_second], at_first, at_second)
-        pair_target = text_target[later]
-        ends = np.stack([np.concatenate([at_first, at_second]), np.concatenate([pair_target] * 2)])
-        at, routes = np.unique(ends, axis=1)
-        keys = nodes[at]
-    return Targets(pair_target, keys, routes, whole, int(np.count_nonzero(oversized)))
+
+    def __init__(self, limit, split=True):
+        self.limit, self.split = limit, split
+        self._nodes = self._labels = np.zeros(0, np.uint64)
+        self._sizes = self._marks = np.zeros(0, np.uint32)
+        self._far = [np.zeros(0, ROUTE)]
+
+    def see(self, pairs):
+        first, second = pairs["first"], pairs["second"]
+        seen = self._nodes, self._sizes, self._marks
+        # the trees of what was seen are edges like any others
+        self._nodes, self._labels = components(
+            np.concatenate([self._nodes, first]), np.concatenate([self._labels, second])
+        )
+        self._sizes, self._marks = (np.zeros(len(self._nodes), np.uint32) for _ in range(2))
+        for nodes, sizes, marks in (
+            seen,
+            (first, pairs["first_size"], pairs["first_mark"]),
+            (second, pairs["second_size"], pairs["second_mark"]),
+        ):
+            places = np.searchsorted(self._nodes, nodes)
+            self._sizes[places], self._marks[places] = sizes, marks
+
+    def close(self):
+        """All pairs were seen: choose the target of each text."""
+        names, component = np.unique(self._labels, return_inverse=True)
+        totals = np.bincount(component, weights=self._sizes, minlength=len(names)).astype(np.int64)
+        oversized = totals > self.limit
+        packed = np.where(oversized, 0, totals)
+        target = (np.cumsum(packed) - packed) // self.limit
+        whole = int(target[-1]) + 1 if len(target) else 0
+        self.oversized = int(np.count_nonzero(oversized))
+        if not self.split:
+            target[oversized] = whole + np.arange(self.oversized)
+        self._targets = target[component]
+        self._partial = oversized[component] & self.split
+        cut = np.flatnonzero(self._partial)
+        order = cut[np.lexsort((self._nodes[cut], self._marks[cut], component[cut]))]
+        if len(order):
+            self._targets[order] = whole + _groups(component[order], self._sizes[order], self.limit)
+        self._labels = self._sizes = self._marks = None
+
+    def deal(self, pairs):
+        """(target, partial) of each pair: where its later text is, and whether only a part is there."""
+        first, second = pairs["first"], pairs["second"]
+        at_first, at_second = (np.searchsorted(self._nodes, keys) for keys in (first, second))
+        marks = pairs["first_mark"], pairs["second_mark"]
+        second_is_later = (marks[0] < marks[1]) | ((marks[0] == marks[1]) & (first < second))
+        later, earlier = np.where(second_is_later, [at_second, at_first], [at_first, at_second])
+        targets = self._targets[later]
+        far = np.flatnonzero(self._targets[earlier] != targets)
+        self._far.append(np.unique(self._routes(earlier[far], targets[far])))
+        return targets, self._partial[later]
+
+    def routes(self):
+        """Where each text must go, sorted by key, a ROUTE for each target in which it has a pair.
+
+        A text is in its own target even where its pairs are all in others.
+        """
+        near = self._routes(np.arange(len(self._nodes)), self._targets)
+        return np.unique(np.concatenate([near, *self._far]))
+
+    def _routes(self, texts, targets):
+        routes = np.zeros(len(texts), ROUTE)
+        routes["key"], routes["target"] = self._nodes[texts], targets
+        routes["partial"] = self._partial[texts]
+        return routes
 
 
 def _groups(component, sizes, limit):
@@ -71,9 +99,6 @@ def _groups(component, sizes, limit):
     fresh = np.ones(len(component), bool)
     fresh[1:] = (component[1:] != component[:-1]) | (cut[1:] != cut[:-1])
     return np.cumsum(fresh) - 1
-
-
-ROUTE = np.dtype([("key", "<u8"), ("target", "<u8")])
 
 
 def look_up(routes, keys):
