@@ -1,5 +1,6 @@
 """The base class of all jobs: protocols, code for the nodes, counters, and errors in one line."""
 
+import copy
 import ctypes
 import gc
 import os
@@ -7,7 +8,7 @@ import sys
 import tempfile
 import traceback
 import zipfile
-from argparse import HelpFormatter
+from argparse import ArgumentParser, HelpFormatter
 from collections import Counter
 from functools import partial
 
@@ -20,6 +21,20 @@ from lshlib.blocks import BlockProtocol
 from .errors import PREFIX, explained
 
 BATCH = 512 << 10  # bytes of documents handled together: what fits the caches wins
+
+
+# What --help shows of mrjob's options, and how.
+_RUNNING = {
+    "runner": "where to run: inline (all cores of this machine, the default), local, hadoop, emr, spark",
+    "output_dir": "folder for the output",
+    "num_cores": "processes at a time, on this machine (default: all cores)",
+    "conf_paths": "file with settings of runners, as in configs/",
+    "jobconf": "a setting of Hadoop's, as NAME=VALUE",
+    "local_tmp_dir": "folder for temporary files",
+    "quiet": "say nothing",
+    "verbose": "say all that mrjob says, too",
+    "help": "show this and end",
+}
 
 
 class LineProtocol:
@@ -67,6 +82,36 @@ class Job(MRJob):
 
             return ForkRunner
         return super()._runner_class()
+
+    def _print_help(self, options):
+        """Our options in their groups, then the few of mrjob's that most users need."""
+        if options.runner:
+            super()._print_help(options)
+            return
+        description = sys.modules[type(self).__module__].__doc__.partition("\n")[0]
+        parser = ArgumentParser(
+            usage=self._usage(),
+            description=description,
+            add_help=False,
+            formatter_class=self.arg_parser.formatter_class,
+            epilog="All options of a runner: --help -r RUNNER",
+        )
+        actions = {action.dest: action for action in reversed(self.arg_parser._actions)}
+        grouped = set()
+        for group in self.arg_parser._action_groups[2:]:
+            section = parser.add_argument_group(group.title)
+            for action in group._group_actions:
+                section._add_action(action)
+                grouped.add(action.dest)
+        own = self._passthru_arg_dests | self._file_arg_dests
+        for title, dests in (("this stage", sorted(own - grouped)), ("running", _RUNNING)):
+            if dests:
+                section = parser.add_argument_group(title)
+                for dest in dests:
+                    action = copy.copy(actions[dest])
+                    action.help = _RUNNING.get(dest, action.help)
+                    section._add_action(action)
+        parser.print_help()
 
     def make_runner(self):
         runner = super().make_runner()
