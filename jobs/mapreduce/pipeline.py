@@ -149,7 +149,7 @@ class Run:
         write_json(os.path.join(aside, "stage.json"), report)
         os.rename(aside, folder)
         rate = f"{size(read / max(seconds, 1e-3))}/s"
-        self.display.say(f"{name}: {seconds:.1f} s, {size(read)} read at {rate}, {size(written)} written")
+        self.display.log(f"{name}: {seconds:.1f} s, {size(read)} read at {rate}, {size(written)} written")
 
     @contextlib.contextmanager
     def _logged(self):

@@ -18,6 +18,11 @@ class Display:
             self.close()
             print(text, file=self.stream, flush=True)
 
+    def log(self, text):
+        """A line for a log file; on a terminal the bar has shown it."""
+        if not self.terminal:
+            self.say(text)
+
     def follow(self, stage):
         """A function for a runner's `progress`, that draws the bar of this stage."""
         return lambda task, step, done, total: self._draw(stage, task, step, done, total)
@@ -65,6 +70,6 @@ def size(count):
     """
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
-            return f"{count:.1f} {unit}" if unit != "B" else f"{count} B"
+            return f"{count:.1f} {unit}" if unit != "B" else f"{count:.0f} B"
         count /= 1000
     return f"{count:.1f} TB"
