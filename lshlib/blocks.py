@@ -82,7 +82,9 @@ def deal(columns, numbers):
     """
     if not len(numbers):
         return
-    order = np.argsort(numbers, kind="stable")
+    # numbers of 16 bits are sorted by radix
+    narrow = numbers.astype(np.uint16) if numbers.max() < 1 << 16 else numbers
+    order = np.argsort(narrow, kind="stable")
     columns, numbers = take(columns, order), numbers[order]
     bounds = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
     starts, ends = [0, *bounds.tolist()], [*bounds.tolist(), len(numbers)]
@@ -113,6 +115,9 @@ def main(paths):
         with open(path, "rb") as lines:
             for line in filter(is_block, lines):
                 key, columns = BlockProtocol().read(line)
+                if isinstance(columns, bytes):
+                    print(key, columns.decode(errors="backslashreplace"), sep="\t")
+                    continue
                 lists = {name: array.tolist() for name, array in columns.items()}
                 for i in range(max(map(len, lists.values()), default=0)):
                     row = (f"{name}={v[i]}" for name, v in lists.items() if i < len(v))

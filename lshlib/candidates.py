@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .hashing import stable_order
+
 
 def candidate_pairs(buckets, marks, keys, cap):
     """(rows, other rows, pairs left out) of the members that share a bucket.
@@ -47,15 +49,11 @@ def candidate_pairs(buckets, marks, keys, cap):
 
 def _shared(buckets):
     """The rows whose bucket has another member."""
-    # most buckets have one member: a sort of the values alone finds that out several times faster
-    # than an argsort of all rows
-    ordered = np.sort(buckets)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(repeated):
-        return np.zeros(0, np.int64)
-    places = np.searchsorted(repeated, buckets)
-    places[places == len(repeated)] = 0
-    return np.flatnonzero(repeated[places] == buckets)
+    order = stable_order(buckets)
+    ordered = buckets[order]
+    same = np.zeros(len(order) + 1, bool)
+    np.equal(ordered[1:], ordered[:-1], out=same[1:-1])
+    return order[same[1:] | same[:-1]]
 
 
 def merge_pairs(pairs):

@@ -80,7 +80,8 @@ class Layout(NamedTuple):
         if self.value_field is not None and not _is_comparable(value):
             raise RecordError(f'"{self.value_field}" is neither string nor number in {_shown(line)}')
         text = texts[0] if len(texts) == 1 else "\n".join(texts)
-        if not (text.isascii() and str(id_).isascii()) and _SURROGATE.search(f"{id_}{text}"):
+        used = f"{id_}{value}"
+        if not (text.isascii() and used.isascii()) and _SURROGATE.search(used + text):
             raise RecordError(f"a lone surrogate in {_shown(line)}")
         return Document(id_, text, value)
 
@@ -120,8 +121,8 @@ def id_keys(ids, seed=0):
     >>> bool(id_keys(["1"])[0] == id_keys([1])[0])
     False
     """
-    # no string starts like an integer here
-    return _hashes([id_.encode() if isinstance(id_, str) else b"\0%d" % id_ for id_ in ids], seed)
+    # no UTF-8 starts with the byte that marks an integer
+    return _hashes([id_.encode() if isinstance(id_, str) else b"\xff%d" % id_ for id_ in ids], seed)
 
 
 def id_json(id_):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .components import components
+from .hashing import stable_order
 from .shingles import ranges
 
 _CHUNK = 1 << 16  # shingles sorted together: what fits the caches wins
@@ -26,9 +27,16 @@ def jaccard(shingles, first, second):
     array([0.5])
     """
     first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
+    # a text is like itself, unless it says nothing
+    result = ((first == second) & (np.diff(shingles.offsets)[first] > 0)).astype(float)
+    pairs = np.flatnonzero(first != second)
+    if len(pairs):
+        result[pairs] = _of_different(shingles, first[pairs], second[pairs])
+    return result
+
+
+def _of_different(shingles, first, second):
     result = np.zeros(len(first))
-    if not len(first):
-        return result
     texts, labels = components(first, second)
     order = np.argsort(labels, kind="stable")
     texts, labels = texts[order], labels[order]
@@ -65,7 +73,7 @@ class _Sets:
         # numbers of 16 bits are sorted by radix
         owner_type = np.uint16 if len(counts) <= 1 << 16 else np.int64
         owners = np.repeat(np.arange(len(counts), dtype=owner_type), counts)
-        order = _sorted_order(hashes)
+        order = stable_order(hashes)
         ordered = hashes[order]
         same = np.zeros(len(hashes) + 1, bool)  # as the one before
         np.equal(ordered[1:], ordered[:-1], out=same[1:-1])
@@ -145,21 +153,3 @@ class _Sets:
         np.cumsum(table[places], out=sums[1:])
         ends = np.cumsum(counts)
         return sums[ends] - sums[ends - counts]
-
-
-def _sorted_order(hashes):
-    """A stable argsort of uint64 hashes.
-
-    Sorting is several times faster than argsorting, so the low bits carry the place; two hashes that
-    differ in those bits only are next to never met and send the whole array the slow way.
-    """
-    bits = np.uint64(max(1, (len(hashes) - 1).bit_length()))
-    low = (np.uint64(1) << bits) - np.uint64(1)
-    packed = (hashes & ~low) | np.arange(len(hashes), dtype=np.uint64)
-    packed.sort()
-    order = (packed & low).view(np.int64)
-    packed >>= bits
-    ordered = hashes[order]
-    if ((packed[1:] == packed[:-1]) & (ordered[1:] != ordered[:-1])).any():
-        return np.argsort(hashes, kind="stable")
-    return order

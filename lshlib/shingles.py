@@ -34,10 +34,12 @@ def shingle(tokens, size, bag=False):
     [3, 4]
     """
     hashes, offsets = tokens
+    if not len(hashes):
+        return Shingles(hashes, offsets)
     windows = _windows(hashes, size)
     counts = np.diff(offsets)
     short = np.flatnonzero((counts > 0) & (counts < size))
-    firsts = windows[np.minimum(offsets[:-1], max(len(windows) - 1, 0))] if len(windows) else None
+    firsts = windows[np.minimum(offsets[:-1], len(windows) - 1)]
     if len(short):
         firsts[short] = _whole_texts(hashes, offsets[:-1][short], counts[short], size)
         long = np.flatnonzero(counts >= size)

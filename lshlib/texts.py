@@ -122,7 +122,7 @@ def _by_pieces(texts, normalize, hash_batch):
     words = hash_batch is _hash_words
     if max(map(len, texts), default=0) <= _PIECE:
         return hash_batch(*_separated(texts, normalize, words))
-    hashes, counts = [], []
+    hashes, counts = [np.zeros(0, np.uint64)], []
     for text in texts:
         pieces = []
         for piece in _pieces(text, _CUT_WORDS if words else _CUT_CHARACTERS):
