@@ -16,11 +16,11 @@ from mapreduce.job import Job
 import numpy as np
 from mrjob.step import MRStep
 
-from lshlib.blocks import BlockProtocol, concatenate, deal
+from lshlib.blocks import BlockProtocol, concatenate, deal, take
 from lshlib.components import large_star, small_star
 from lshlib.targets import Dealer
 
-ROWS = 1 << 17  # of a block of pairs or routes, about
+ROWS = 1 << 15  # of a block of pairs or routes, at most
 
 
 class Components(Job):
@@ -76,9 +76,17 @@ class Components(Job):
         # a slice has 2^24 numbers for its targets
         base = np.uint64(self.options.first_target + (int(number) << 24))
         with tempfile.TemporaryFile(dir=".") as file:
-            for block in gathered(blocks):
-                dealer.see(block)
+            held, rows = [], 0
+            for block in in_parts(blocks):
                 pickle.dump(block, file)
+                held.append(block)
+                rows += len(block["first"])
+                # joining takes time for each text seen so far
+                if rows >= max(ROWS, len(dealer) // 4):
+                    dealer.see(concatenate(held))
+                    held, rows = [], 0
+            if held:
+                dealer.see(concatenate(held))
             dealer.close()
             end = file.tell()
             file.seek(0)
@@ -147,17 +155,11 @@ class Components(Job):
         yield key, block
 
 
-def gathered(blocks):
-    """The same rows in blocks of about ROWS."""
-    held, rows = [], 0
+def in_parts(blocks):
+    """The same rows in blocks of at most ROWS."""
     for block in blocks:
-        held.append(block)
-        rows += len(block["first"])
-        if rows >= ROWS:
-            yield concatenate(held)
-            held, rows = [], 0
-    if held:
-        yield concatenate(held)
+        for start in range(0, len(block["first"]), ROWS):
+            yield take(block, slice(start, start + ROWS))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ class Dealer:
         self._sizes = self._marks = np.zeros(0, np.uint32)
         self._far = [np.zeros(0, ROUTE)]
 
+    def __len__(self):
+        """The texts seen so far."""
+        return len(self._nodes)
+
     def see(self, pairs):
         first, second = pairs["first"], pairs["second"]
         seen = self._nodes, self._sizes, self._marks
@@ -81,7 +85,8 @@ class Dealer:
         A text is in its own target even where its pairs are all in others.
         """
         near = self._routes(np.arange(len(self._nodes)), self._targets)
-        return np.unique(np.concatenate([near, *self._far]))
+        far = np.concatenate(self._far)
+        return np.unique(np.concatenate([near, far])) if len(far) else near
 
     def _routes(self, texts, targets):
         routes = np.zeros(len(texts), ROUTE)
