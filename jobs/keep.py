@@ -19,6 +19,11 @@ class Keep(DocumentsJob):
         super().configure_args()
         self.add_file_arg("--removed", help="sorted keys of the documents to leave out (.npy)")
 
+    def load_args(self, args):
+        super().load_args(args)
+        if self.options.removed is None:
+            self.arg_parser.error("--removed must be given, got none")
+
     def steps(self):
         return [MRStep(**self.document_mapper())]
 

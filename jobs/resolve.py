@@ -59,6 +59,8 @@ class Resolve(DocumentsJob):
 
     def load_args(self, args):
         super().load_args(args)
+        if self.options.routes is None:
+            self.arg_parser.error("--routes must be given, got none")
         settle_format(self.options, self.options.args)
 
     def steps(self):

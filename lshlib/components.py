@@ -7,23 +7,30 @@ import numpy as np
 
 
 def components(first, second):
-    """(nodes, labels) of the graph with edges (first[i], second[i]): union-find on arrays.
+    """(nodes, labels) of the graph with edges (first[i], second[i]).
 
-    `nodes` is sorted, `labels[i]` the least node of its component. Each round hooks every root onto its
-    least neighbouring root and flattens the trees, which at least halves the roots of a component that
-    are not yet joined: O(log n) rounds.
+    `nodes` is sorted, `labels[i]` the least node of its component.
 
     >>> components(np.array([5, 7, 1], np.uint64), np.array([7, 9, 2], np.uint64))[1].tolist()
     [1, 1, 5, 5, 5]
     """
     nodes, ends = np.unique(np.concatenate([first, second]), return_inverse=True)
-    u, v = ends[: len(first)], ends[len(first) :]
-    root = np.arange(len(nodes))
+    root = join(np.arange(len(nodes)), ends[: len(first)], ends[len(first) :])
+    return nodes, nodes[root]
+
+
+def join(root, u, v):
+    """Union-find on arrays: the roots of all nodes once edges (u[i], v[i]) are added; nodes are numbers.
+
+    `root` holds for each node the least node of its component, and is changed. Each round hooks every
+    root onto its least neighbouring root and flattens the trees, which at least halves the roots of a
+    component that are not yet joined: O(log n) rounds.
+    """
     while True:
         at_u, at_v = root[u], root[v]
         open_ = at_u != at_v
         if not open_.any():
-            return nodes, nodes[root]
+            return root
         u, v, at_u, at_v = u[open_], v[open_], at_u[open_], at_v[open_]
         np.minimum.at(root, np.maximum(at_u, at_v), np.minimum(at_u, at_v))
         while True:

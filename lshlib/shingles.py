@@ -41,7 +41,7 @@ def shingle(tokens, size, bag=False):
     short = np.flatnonzero((counts > 0) & (counts < size))
     firsts = windows[np.minimum(offsets[:-1], len(windows) - 1)]
     if len(short):
-        firsts[short] = _whole_texts(hashes, offsets[:-1][short], counts[short], size)
+        firsts[short] = _whole_texts(hashes, offsets[:-1][short], counts[short])
         long = np.flatnonzero(counts >= size)
         filled = np.repeat(firsts[short], counts[short])
         windows[ranges(offsets[:-1][short], counts[short])] = filled
@@ -49,7 +49,7 @@ def shingle(tokens, size, bag=False):
         long = np.flatnonzero(counts)
     if bag:
         return _occurrences(windows, offsets, np.where(counts >= size, size - 1, counts - 1))
-    for back in range(1, size):
+    for back in range(1, min(size, int(counts.max()) + 1)):
         windows[offsets[1:][long] - back] = firsts[long]
     return Shingles(windows, offsets)
 
@@ -80,10 +80,10 @@ def _power(exponent):
     return np.uint64(pow(int(STAFFORD_1), exponent, 2**64))
 
 
-def _whole_texts(hashes, starts, counts, size):
-    """The polynomial hash of all tokens of texts of fewer than `size` tokens."""
+def _whole_texts(hashes, starts, counts):
+    """The polynomial hash of all tokens of each text."""
     whole = hashes[starts]
-    for j in range(1, size - 1):
+    for j in range(1, int(counts.max())):
         more = counts > j
         whole[more] = whole[more] * STAFFORD_1 + hashes[starts[more] + j]
     return whole

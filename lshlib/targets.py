@@ -8,7 +8,7 @@ hot bucket stay within their group, and the centre of a star travels to all grou
 
 import numpy as np
 
-from .components import components
+from .components import join
 
 ROUTE = np.dtype([("key", "<u8"), ("target", "<u8"), ("partial", "?")])
 
@@ -18,13 +18,14 @@ class Dealer:
 
     Holds about 100 bytes a text that has a pair, whatever the number of pairs. The columns it reads are
     first and second, two keys, and of each text `_size`, its shingles, and `_mark`, by which the members
-    of its buckets were ordered. Targets have about `limit` to 2 * `limit` shingles. Without `split`, an
-    oversized component is a target of its own.
+    of its buckets were ordered. Targets of whole components have at most 2 * `limit` shingles; a part of
+    an oversized one has about as many, and the texts of other parts that its own are paired with.
+    Without `split`, an oversized component is a target of its own.
     """
 
     def __init__(self, limit, split=True):
         self.limit, self.split = limit, split
-        self._nodes = self._labels = np.zeros(0, np.uint64)
+        self._nodes, self._root = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         self._sizes = self._marks = np.zeros(0, np.uint32)
         self._far = [np.zeros(0, ROUTE)]
 
@@ -33,24 +34,33 @@ class Dealer:
         return len(self._nodes)
 
     def see(self, pairs):
-        first, second = pairs["first"], pairs["second"]
-        seen = self._nodes, self._sizes, self._marks
-        # the trees of what was seen are edges like any others
-        self._nodes, self._labels = components(
-            np.concatenate([self._nodes, first]), np.concatenate([self._labels, second])
-        )
-        self._sizes, self._marks = (np.zeros(len(self._nodes), np.uint32) for _ in range(2))
-        for nodes, sizes, marks in (
-            seen,
-            (first, pairs["first_size"], pairs["first_mark"]),
-            (second, pairs["second_size"], pairs["second_mark"]),
-        ):
-            places = np.searchsorted(self._nodes, nodes)
-            self._sizes[places], self._marks[places] = sizes, marks
+        self._add_texts(np.unique(np.concatenate([pairs["first"], pairs["second"]])))
+        ends = []
+        for end in ("first", "second"):
+            places = np.searchsorted(self._nodes, pairs[end])
+            self._sizes[places] = pairs[f"{end}_size"]
+            self._marks[places] = pairs[f"{end}_mark"]
+            ends.append(places)
+        self._root = join(self._root, *ends)
+
+    def _add_texts(self, keys):
+        """Make room for those of the sorted keys that are new, each a component of its own."""
+        places = np.searchsorted(self._nodes, keys)
+        if len(self._nodes):
+            known = self._nodes[np.minimum(places, len(self._nodes) - 1)] == keys
+            keys, places = keys[~known], places[~known]
+        # where the texts so far move, and with them their roots
+        moved = np.arange(len(self._nodes)) + np.searchsorted(keys, self._nodes)
+        root = np.arange(len(self._nodes) + len(keys))
+        root[moved] = moved[self._root]
+        self._root = root
+        self._nodes = np.insert(self._nodes, places, keys)
+        self._sizes, self._marks = (np.insert(x, places, 0) for x in (self._sizes, self._marks))
 
     def close(self):
         """All pairs were seen: choose the target of each text."""
-        names, component = np.unique(self._labels, return_inverse=True)
+        names = np.flatnonzero(self._root == np.arange(len(self._root)))
+        component = np.searchsorted(names, self._root)
         totals = np.bincount(component, weights=self._sizes, minlength=len(names)).astype(np.int64)
         oversized = totals > self.limit
         packed = np.where(oversized, 0, totals)
@@ -65,7 +75,7 @@ class Dealer:
         order = cut[np.lexsort((self._nodes[cut], self._marks[cut], component[cut]))]
         if len(order):
             self._targets[order] = whole + _groups(component[order], self._sizes[order], self.limit)
-        self._labels = self._sizes = self._marks = None
+        self._root = self._sizes = self._marks = None
 
     def deal(self, pairs):
         """(target, partial) of each pair: where its later text is, and whether only a part is there."""

@@ -11,9 +11,9 @@ def explained(error):
     """The one line for an exception that a user's files or machine caused; None for any other."""
     if isinstance(error, JobError):
         return str(error)
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
-        return f"{error.strerror}{where}"
+        return f"{error.strerror or error}{where}"
     if isinstance(error, MemoryError):
         return "out of memory"
     return None

@@ -1,6 +1,7 @@
 """Options that several jobs share: how documents are read and how their texts become signatures."""
 
 import math
+import re
 
 from lshlib.banding import LENGTH_LIMIT, best_choice, describe
 from lshlib.documents import Layout
@@ -136,15 +137,10 @@ def layout(options, value_field=None):
 def settle_format(options, paths):
     """jsonl or tsv, by the names of the files; ValueError where they disagree."""
     if options.input_format == "auto":
-        names = [path[: -len(end)] if path.endswith(end) else path for path in paths for end in _ends(path)]
-        kinds = {"tsv" if name.endswith(".tsv") else "jsonl" for name in names}
+        kinds = {"tsv" if re.search(r"\.tsv(\.gz|\.bz2)?$", path) else "jsonl" for path in paths}
         if len(kinds) > 1:
             raise ValueError("all input files must be of one format, got both .tsv and others")
         options.input_format = kinds.pop() if kinds else "jsonl"
-
-
-def _ends(path):
-    return [end for end in (".gz", ".bz2") if path.endswith(end)] or [""]
 
 
 def check_text_options(options):

@@ -31,7 +31,7 @@ class Run:
 
     def __init__(self, folder, job):
         self.folder, self.job = folder, job
-        self.state = os.path.join(folder, _STATE)
+        self.state = os.path.join(os.path.abspath(folder), _STATE)
         self.display = Display(job.options.quiet)
         self.parameters, self.stages = {}, {}
         self._lock = None
@@ -43,6 +43,8 @@ class Run:
 
     def open(self, inputs):
         """Take the output directory into use, or refuse it in one line."""
+        if is_remote(self.folder):
+            raise JobError(f"--output-dir must be a folder of this machine, got {self.folder}")
         for path in inputs:
             source = os.path.realpath(path)
             inside = os.path.realpath(self.folder)
@@ -56,8 +58,9 @@ class Run:
                 raise JobError(
                     f"--output-dir must be empty or hold a run, got {self.folder} with {min(names)} in it"
                 )
-        os.makedirs(self.state, exist_ok=True)
-        self._lock_state()
+        if not os.path.exists(self._summary_path()):
+            os.makedirs(self.state, exist_ok=True)
+            self._lock_state()
 
     def _lock_state(self):
         """Let one process at a time work here; the system lets go of the lock when it ends."""
@@ -221,6 +224,7 @@ def _short(value):
 
 def spool(stream, folder):
     """(path, SHA-256) of a file with what standard input holds, under the name its compression asks."""
+    os.makedirs(folder, exist_ok=True)
     aside, digest, head = os.path.join(folder, "stdin.tmp"), hashlib.sha256(), b""
     with open(aside, "wb") as file:
         for chunk in iter(lambda: stream.read(1 << 20), b""):

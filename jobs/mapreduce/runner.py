@@ -148,6 +148,11 @@ class ForkRunner(InlineMRJobRunner):
                     job.options.args = []  # read standard input
                     job.sandbox(stdin=source, stdout=stdout, stderr=stderr)
                     (job.run_mapper if task_type == "mapper" else job.run_reducer)(step_num)
+                    stdout.flush()
+                except OSError as error:
+                    if error.filename is None:  # a full disk does not say which
+                        error.filename = wd
+                    raise
                 finally:
                     os.chdir(here)
                     os.environ.clear()

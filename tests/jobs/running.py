@@ -1,5 +1,7 @@
 """Running the jobs, made corpora, and the plain truth about them."""
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -25,11 +27,31 @@ def command(*arguments, script=SCRIPT):
     return [sys.executable, str(script), *map(str, arguments)]
 
 
-def run_script(*arguments, script=SCRIPT, stdin=b"", **settings):
+def run_script(*arguments, script=SCRIPT, stdin=b"", timeout=100, **settings):
     """A job as a user runs it: its CompletedProcess, with bytes."""
     return subprocess.run(
-        command(*arguments, script=script), input=stdin, capture_output=True, timeout=100, **settings
+        command(*arguments, script=script), input=stdin, capture_output=True, timeout=timeout, **settings
     )
+
+
+def run_here(*arguments):
+    """jobs/dedup.py within this process, to the very end: its CompletedProcess, but for the output."""
+    from dedup import Dedup
+
+    errors, before = io.StringIO(), sys.argv
+    sys.argv = [str(SCRIPT), *map(str, arguments)]
+    try:
+        with contextlib.redirect_stderr(errors):
+            Dedup.run()
+        code = 0
+    except SystemExit as end:
+        code = end.code
+        if isinstance(code, str):  # as the interpreter does
+            errors.write(code + "\n")
+            code = 1
+    finally:
+        sys.argv = before
+    return subprocess.CompletedProcess(arguments, code, b"", errors.getvalue().encode())
 
 
 def deduplicate(folder, *arguments):
@@ -40,15 +62,38 @@ def deduplicate(folder, *arguments):
     return folder
 
 
+def run_job(job_class, *arguments):
+    """(output lines, counters) of one job with its default runner."""
+    job = job_class(["--no-conf", *map(str, arguments)])
+    with job.make_runner() as runner:
+        runner.run()
+        lines = b"".join(runner.cat_output()).split(b"\n")[:-1]
+        counters = {}
+        for step in runner.counters():
+            counters.update(step.get("lsh", {}))
+        return lines, counters
+
+
+def blocks(lines, key):
+    """The columns of all blocks with this key among lines, in one dict of lists."""
+    from lshlib.blocks import BlockProtocol, is_block
+
+    columns = defaultdict(list)
+    for found, block in map(BlockProtocol().read, filter(is_block, lines)):
+        if found == key:
+            for name, values in block.items():
+                columns[name] += values.tolist()
+    return columns
+
+
 def refusal(result):
     """The one line on standard error that a run which must fail says why with."""
     text = result.stderr.decode()
     assert result.returncode not in (0, None), text
     assert "Traceback" not in text and "unexpected" not in text, text
-    lines = [line for line in text.splitlines() if "error: " in line]
-    assert len(lines) == 1, text
-    assert lines[0] == text.splitlines()[-1], text
-    return lines[0].partition("error: ")[2]
+    *_, last, end = text.split("\n")
+    assert not end and text.count("error: ") == 1, text
+    return last.partition("error: ")[2]
 
 
 def part_lines(folder):

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import random
 from functools import cache
 
@@ -10,6 +11,7 @@ from mapreduce import job, runner
 import pytest
 from running import (
     DATA,
+    SAMPLES,
     assert_same,
     clusters_of,
     components_of,
@@ -27,6 +29,7 @@ from running import (
     summary,
     true_pairs,
     write_documents,
+    write_lines,
 )
 
 import candidates
@@ -283,6 +286,25 @@ def test_bounds_of_memory(undisturbed, tmp_path, monkeypatch, corpus, bounds):
     assert ("verify" in summary(out)["stages"]) == in_parts
 
 
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_components_in_rounds_of_stars(undisturbed, tmp_path, monkeypatch, corpus):
+    expected = undisturbed(corpus)
+    out = deduplicate(tmp_path / "out", expected.parent / "in.jsonl", "--edges-in-memory", 100)
+    assert any("star" in name for name in summary(out)["stages"])
+    assert_same(outcome(out), outcome(expected))
+
+
+def test_rounds_of_stars_in_both_passes(undisturbed, tmp_path, monkeypatch):
+    expected = undisturbed("footer")
+    set_target_size(monkeypatch, TARGET_SIZES["footer"])
+    out = deduplicate(tmp_path / "out", expected.parent / "in.jsonl", "--edges-in-memory", 1000)
+    assert {name.split("-star")[0] for name in summary(out)["stages"]} == {
+        *("candidates", "components-large", "components-small", "components", "verify"),
+        *("components-again-large", "components-again-small", "components-again", "resolve", "keep"),
+    }
+    assert_same(outcome(out), outcome(expected))
+
+
 def test_targets_of_one_pair(undisturbed, tmp_path, monkeypatch):
     expected = undisturbed("families")
     set_target_size(monkeypatch, 1)
@@ -301,17 +323,21 @@ def test_bounds_of_memory_with_options(undisturbed, tmp_path, monkeypatch, optio
 
 
 @pytest.mark.slow
-def test_runner_of_mrjob(undisturbed, tmp_path):
-    """Several files, one of them packed; and small targets, so that every stage runs."""
-    expected = undisturbed("families")
-    lines = (expected.parent / "in.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "a.jsonl").write_bytes(b"".join(lines[:150]))
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(lines[150:300])))
-    (tmp_path / "c.jsonl").write_bytes(b"".join(lines[300:]).rstrip(b"\n"))
-    arguments = ["-r", "local", *sorted(tmp_path.glob("*.jsonl*")), "--output-dir", tmp_path / "out"]
-    result = run_script(*arguments)
+def test_runner_of_mrjob(tmp_path):
+    """Several files, one packed, one without a last newline, one empty, one with bad records."""
+    lines = [json.dumps(document).encode() for document in CORPORA["families"]]
+    write_lines(tmp_path / "a.jsonl", lines[:150])
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines[150:300])))
+    (tmp_path / "c.jsonl").write_bytes(b"\r\n".join(lines[300:]))
+    (tmp_path / "d.jsonl").write_bytes(b"")
+    (tmp_path / "e.jsonl").write_bytes((SAMPLES / "bad.jsonl").read_bytes())
+    arguments = [*sorted(tmp_path.glob("*.jsonl*")), "--skip-bad-records"]
+    expected = deduplicate(tmp_path / "expected", *arguments)
+    result = run_script(*arguments, "-r", "local", "--output-dir", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     assert_same(outcome(tmp_path / "out"), outcome(expected))
+    assert len(part_lines(expected / "skipped")) == 6
+    assert part_lines(tmp_path / "out" / "skipped") == part_lines(expected / "skipped")
 
 
 # real texts

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lshlib.hashing import constants, hash64, mix
+from lshlib.hashing import constants, hash64, mix, stable_order
 
 RANGE = 2**64
 
@@ -59,3 +59,36 @@ def test_seeds_count_modulo_two_to_the_64(seed):
 
 def test_no_constants_are_an_empty_array():
     assert constants(0, seed=1).tolist() == []
+
+
+SCATTERED = constants(300, seed=5).tolist()
+ORDERS = {
+    "none": [],
+    "one": [7],
+    "equal": [RANGE - 1] * 50,
+    "random": SCATTERED,
+    "repeated": SCATTERED[:40] * 5,
+    "small": [n % 7 for n in range(100)],
+    "down": list(range(100, 0, -1)),
+    "alike but for low bits": [hash_ ^ n % 4 for n, hash_ in enumerate(SCATTERED[:50] * 6)],
+    "extreme": [0, RANGE - 1, 2**63, 1, RANGE - 2, 0, 2**63 - 1, RANGE - 1],
+}
+
+
+@pytest.mark.parametrize("hashes", ORDERS.values(), ids=ORDERS)
+def test_stable_order_sorts_and_keeps_equal_ones_in_their_order(hashes):
+    expected = sorted(range(len(hashes)), key=hashes.__getitem__)
+    order = stable_order(np.array(hashes, np.uint64))
+    assert (order.tolist(), order.dtype) == (expected, np.int64)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025])
+def test_stable_order_of_any_number_is_sorted(count):
+    hashes = constants(count, seed=count) >> np.uint64(1)
+    assert stable_order(hashes).tolist() == np.argsort(hashes, kind="stable").tolist()
+
+
+def test_stable_order_leaves_its_argument_alone():
+    hashes = np.array([3, 1, 2], np.uint64)
+    stable_order(hashes)
+    assert hashes.tolist() == [3, 1, 2]

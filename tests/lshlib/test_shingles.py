@@ -79,7 +79,7 @@ def test_sets_keep_the_offsets_of_the_tokens(size):
     assert shingle(tokens, size).offsets.tolist() == tokens.offsets.tolist()
 
 
-@sizes
+@pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("bag", [False, True], ids=["set", "bag"])
 @pytest.mark.parametrize("texts", [[], [[]], [[], [], []]], ids=["no texts", "one", "three"])
 def test_nothing_but_empty_texts_has_no_shingles(size, bag, texts):
@@ -107,7 +107,7 @@ def test_order_of_the_tokens_counts(size):
     assert set(one) != set(other)
 
 
-@pytest.mark.parametrize("size", [5, 10**9])
+@pytest.mark.parametrize("size", [7, 10**4])
 def test_a_size_beyond_all_texts_is_no_burden(size):
     one, other = shingled([["a"], ["a", "b"]], size)
     assert (len(set(one)), len(set(other))) == (1, 1)
@@ -139,9 +139,19 @@ def test_types_are_uint64_and_int64():
         assert (hashes.dtype, offsets.dtype) == (np.uint64, np.int64)
 
 
-@pytest.mark.parametrize("bag, golden", [(False, []), (True, [])], ids=["set", "bag"])
-def test_golden_hashes(bag, golden):
-    assert shingle(tokenize(["to be or not to be"]), 2, bag).hashes.tolist() == golden
+@pytest.mark.parametrize(
+    "bag, again", [(False, 9630717420194538057), (True, 4681365193712277202)], ids=["set", "bag"]
+)
+def test_golden_hashes(bag, again):
+    """to be, be or, or not, not to; and to be again."""
+    (hashes,) = shingled([["to", "be", "or", "not", "to", "be"]], 2, bag)
+    assert set(hashes) == {
+        9630717420194538057,
+        7803713278388573925,
+        16717088181483316178,
+        6085444406394903966,
+        again,
+    }
 
 
 def test_ranges_are_those_of_python():

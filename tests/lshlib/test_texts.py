@@ -38,7 +38,7 @@ POOLS = {
 POOLS["all"] = [character for pool in POOLS.values() for character in pool[:200]]
 
 
-def random_texts(pool, seed=0, count=150, longest=60):
+def random_texts(pool, seed=0, count=80, longest=60):
     draw = random.Random(f"{pool} {seed}")
     return ["".join(draw.choices(POOLS[pool], k=draw.randrange(longest))) for _ in range(count)]
 
@@ -101,14 +101,14 @@ def test_a_batch_of_all_scripts_has_the_tokens_of_the_plain_twin(split, plain, n
 
 @both
 def test_single_characters_between_letters_are_those_of_the_plain_twin(split, plain):
-    codes = random.Random(3).sample([*range(0xD800), *range(0xE000, 0x32000)], 6000)
+    codes = random.Random(3).sample([*range(0xD800), *range(0xE000, 0x32000)], 4000)
     assert_twins(split, plain, [f"a{chr(code)}b" for code in codes])
 
 
 @normalizing
 @pytest.mark.parametrize("pool", POOLS)
 def test_a_text_has_one_result_in_all_batches(split, pool, normalize):
-    texts = random_texts(pool, seed=4, count=40)
+    texts = random_texts(pool, seed=4, count=20)
     hashes, offsets = split(texts, normalize)
     for i, text in enumerate(texts):
         alone = split([text], normalize)
@@ -117,10 +117,10 @@ def test_a_text_has_one_result_in_all_batches(split, pool, normalize):
 
 
 @normalizing
-@pytest.mark.parametrize("piece", [1, 7, 30])
+@pytest.mark.parametrize("piece", [1, 17])
 @pytest.mark.parametrize("pool", POOLS)
 def test_texts_cut_into_pieces_are_equal_to_uncut_ones(monkeypatch, split, pool, piece, normalize):
-    texts = random_texts(pool, seed=5, count=25, longest=120)
+    texts = random_texts(pool, seed=5, count=15, longest=120)
     uncut = split(texts, normalize)
     monkeypatch.setattr(PIECE, piece)
     assert_same(split(texts, normalize), uncut)

@@ -1,0 +1,193 @@
+import json
+import os
+import re
+import sys
+from io import BytesIO
+from pathlib import Path
+
+from mapreduce.errors import JobError
+from mapreduce.job import Job
+from mapreduce.pipeline import Run, fingerprint, part_files, spool, write_json
+from mapreduce.progress import size
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from word_count import WordCount  # noqa: E402
+
+
+@pytest.fixture
+def make_run(tmp_path, monkeypatch):
+    """A function that makes the `Run` of a quiet job into tmp_path/out."""
+    monkeypatch.setenv("MRJOB_CONF", "/dev/null")
+    made = []
+
+    def make(*options):
+        run = Run(str(tmp_path / "out"), Job(["--no-conf", *options]))
+        made.append(run)
+        return run
+
+    yield make
+    for run in made:
+        if run._lock:
+            run._lock.close()
+
+
+def words(tmp_path, text="one two\ntwo\n"):
+    path = tmp_path / "words"
+    path.write_text(text)
+    return str(path)
+
+
+def stage(run, path, *arguments):
+    return run.stage("count", WordCount, ["--words", *arguments], [path])
+
+
+def output_of(folder):
+    return sorted(line for path in part_files(folder) for line in Path(path).read_text().splitlines())
+
+
+def test_stage_leaves_its_output_and_counters(tmp_path, make_run):
+    run = make_run("--quiet")
+    run.open([])
+    folder = stage(run, words(tmp_path))
+    assert output_of(folder) == ['"one"\t1', '"two"\t2']
+    assert (run.counter("lines"), run.counter("words"), run.counter("absent")) == (2, 2, 0)
+    told = run.stages["count"]
+    assert (told["read"], told["written"]) == (12, sum(map(os.path.getsize, part_files(folder))))
+
+
+def test_complete_stage_is_found_by_another_run(tmp_path, make_run):
+    run = make_run("--quiet")
+    run.open([])
+    folder = stage(run, words(tmp_path))
+    run._lock.close()
+    again = make_run("--quiet")
+    again.open([])
+    # it is not run again, whatever its input now is
+    assert output_of(stage(again, words(tmp_path, "other\n"))) == output_of(folder)
+    assert again.counter("words") == 2
+
+
+def test_failing_stage_tells_why_and_is_not_complete(tmp_path, make_run):
+    run = make_run("--quiet")
+    run.open([])
+    with pytest.raises(JobError, match="^no word may be two$"):
+        stage(run, words(tmp_path), "--fail-at=two")
+    assert not os.path.exists(run.path("count"))
+    assert output_of(stage(run, words(tmp_path))) == ['"one"\t1', '"two"\t2']
+
+
+def test_debris_of_a_killed_stage_does_no_harm(tmp_path, make_run):
+    run = make_run("--quiet")
+    run.open([])
+    os.makedirs(run.path("count.tmp", "output"))
+    Path(run.path("count.tmp", "output", "part-00007")).write_text('"debris"\t1\n')
+    os.makedirs(run.path("tmp", "debris"))
+    assert output_of(stage(run, words(tmp_path))) == ['"one"\t1', '"two"\t2']
+
+
+def test_stage_is_told_in_a_line(tmp_path, make_run, capsys):
+    run = make_run()
+    run.open([])
+    stage(run, words(tmp_path))
+    told = capsys.readouterr().err
+    assert re.fullmatch(r"count: \d+\.\d s, 12 B read at \d+(\.\d)? k?B/s, 16 B written\n", told), told
+
+
+def test_parameters_are_those_of_the_first_run(make_run):
+    run = make_run()
+    run.open([])
+    assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
+    assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
+    with pytest.raises(JobError, match="with --seed 1, got 2: choose another --output-dir$"):
+        run.check_parameters({"--seed": 2, "input": ["a"]})
+    with pytest.raises(JobError, match="with --new null, got 3: "):
+        run.check_parameters({"--seed": 1, "input": ["a"], "--new": 3})
+
+
+def test_run_is_complete_with_its_summary(tmp_path, make_run):
+    run = make_run()
+    run.open([])
+    run.check_parameters({"--seed": 1})
+    run.close({"parameters": {"--seed": 1}, "kept": 3})
+    assert os.listdir(tmp_path / "out") == ["summary.json"]
+    again = make_run()
+    again.open([])
+    assert again.check_parameters({"--seed": 1}) is True
+    assert again.earlier_summary()["kept"] == 3
+
+
+def test_published_folder_appears_whole_and_once(tmp_path, make_run):
+    run = make_run()
+    run.open([])
+    for text in ("first", "second"):
+        os.makedirs(run.path("made"), exist_ok=True)
+        Path(run.path("made", "part-00000")).write_text(text)
+        run.publish(run.path("made"), "kept")
+    assert (tmp_path / "out" / "kept" / "part-00000").read_text() == "first"
+
+
+def test_directory_is_for_one_run_at_a_time(make_run):
+    first, second = make_run(), make_run()
+    first.open([])
+    with pytest.raises(JobError, match="^another run is at work in "):
+        second.open([])
+    first.close()
+    second.open([])
+
+
+def test_part_files_are_in_order_and_no_others(tmp_path):
+    for name in ("part-00010", "part-00002", "_SUCCESS", ".part-00000.crc"):
+        (tmp_path / name).write_text("")
+    assert part_files(str(tmp_path)) == [str(tmp_path / "part-00002"), str(tmp_path / "part-00010")]
+
+
+def test_json_is_whole_or_absent(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(str(path), {"ä": [1]})
+    with pytest.raises(TypeError):
+        write_json(str(path), {"bad": object()})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"ä": [1]}
+
+
+@pytest.mark.parametrize(
+    "head, name", [(b"{}", "stdin"), (b"\x1f\x8b", "stdin.gz"), (b"BZh9", "stdin.bz2"), (b"", "stdin")]
+)
+def test_standard_input_is_spooled_under_the_name_of_its_kind(tmp_path, head, name):
+    data = head + b"x" * 3_000_000 if head else b""
+    path, digest = spool(BytesIO(data), str(tmp_path))
+    assert os.path.basename(path) == name
+    assert Path(path).read_bytes() == data
+    assert digest == spool(BytesIO(data), str(tmp_path))[1] != spool(BytesIO(data + b"y"), str(tmp_path))[1]
+
+
+class Dribble:
+    """A stream that gives a byte at a time, as a slow pipe may."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def read(self, _):
+        given, self.data = self.data[:1], self.data[1:]
+        return given
+
+
+def test_kind_of_a_slow_pipe_is_known(tmp_path):
+    assert spool(Dribble(b"\x1f\x8bxyz"), str(tmp_path))[0].endswith(".gz")
+
+
+def test_fingerprint_tells_changed_files(tmp_path):
+    path = words(tmp_path)
+    before = fingerprint([path])
+    assert fingerprint([path]) == before
+    words(tmp_path, "one two\ntwo\nthree\n")
+    assert fingerprint([path]) != before
+
+
+@pytest.mark.parametrize(
+    "count, text", [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (308_400_000, "308.4 MB"), (5e12, "5.0 TB")]
+)
+def test_sizes_for_people(count, text):
+    assert size(count) == text
