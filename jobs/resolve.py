@@ -266,14 +266,20 @@ class Texts:
 
 def pair_lines(texts, first, second, similarities, bands):
     """A JSON line a pair, the id that sorts first as id_a."""
-    rows = zip(first.tolist(), second.tolist(), similarities.tolist(), bands.tolist())
-    for one, other, similarity, shared in rows:
-        a, b = sorted((texts.id(one), texts.id(other)), key=id_order)
-        # by hand, as json.dumps of the whole takes several times as long
+    members = np.unique(np.concatenate([first, second]))
+    by_id = texts.ranks(members, "smallest-id")
+    swap = by_id[first] > by_id[second]
+    first, second = np.where(swap, second, first), np.where(swap, first, second)
+    ids = {text: id_json(texts.id(text)) for text in members.tolist()}
+    # by hand, as json.dumps of the whole takes several times as long
+    for one, other, similarity, shared in zip(
+        first.tolist(), second.tolist(), similarities.tolist(), bands.tolist()
+    ):
+        jaccard = b"null" if similarity != similarity else b"%r" % round(similarity, 4)
         yield b'{"id_a": %s, "id_b": %s, "jaccard": %s, "bands": %d}' % (
-            id_json(a),
-            id_json(b),
-            _json(_rounded(similarity)),
+            ids[one],
+            ids[other],
+            jaccard,
             shared,
         )
 

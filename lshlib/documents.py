@@ -6,7 +6,6 @@ parsing. That ids are unique is checked apart, on hashes of the ids.
 
 import json
 import math
-import re
 from json.encoder import encode_basestring
 from typing import NamedTuple, Optional, Union
 
@@ -17,7 +16,6 @@ from .blocks import MARK
 
 _SHOWN = 80  # characters of a bad record in a message
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _scan = json.JSONDecoder().scan_once
 
 
@@ -84,9 +82,12 @@ class Layout(NamedTuple):
         if self.value_field is not None and not _is_comparable(value):
             raise RecordError(f'"{self.value_field}" is neither string nor number in {_shown(line)}')
         text = texts[0] if len(texts) == 1 else "\n".join(texts)
-        used = f"{id_}{value}"
-        if not (text.isascii() and used.isascii()) and _SURROGATE.search(used + text):
-            raise RecordError(f"a lone surrogate in {_shown(line)}")
+        try:
+            for used in (text, id_, value):
+                if isinstance(used, str) and not used.isascii():
+                    used.encode()
+        except UnicodeEncodeError:
+            raise RecordError(f"a lone surrogate in {_shown(line)}") from None
         return Document(id_, text, value)
 
 

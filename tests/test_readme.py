@@ -37,8 +37,6 @@ def test_a_command_of_the_readme_works(folder, command):
     if command.startswith("scripts/"):
         command = str(TOP / command)
     python = f'python() {{ "{sys.executable}" "$@"; }}; '
-    done = subprocess.run(
-        ["bash", "-c", python + command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    done = subprocess.run(["bash", "-c", python + command], cwd=folder, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr

@@ -3,16 +3,15 @@
 It takes the place of mrjob's inline runner, with the same results, and differs in how tasks get data:
 
 - a mapper reads its range of lines from the input files where they are; nothing is copied;
-- a mapper's output goes to one spill file, with an index of keys beside it; a reducer sorts the part
-  of the indexes that is its own and reads its lines one by one where they lie. No record is in memory
-  but the one at hand, and a line of blocks is sorted by moving its index entry.
+- a mapper's output goes to one spill file, with an index beside it; a reducer sorts the part of the
+  indexes that is its own and reads its lines one by one where they lie. No record is in memory but the
+  one at hand, and 24 bytes for each other. Keys come together, in the order of their 64-bit hashes.
 
 Where the system cannot fork, tasks run one after another.
 """
 
 import copy
 import io
-import marshal
 import mmap
 import os
 import pickle
@@ -22,10 +21,14 @@ import struct
 import sys
 import traceback
 import zlib
+from array import array
+from functools import partial
 
-import mmh3
+import numpy as np
 from mrjob.inline import InlineMRJobRunner
 from mrjob.parse import parse_mr_job_stderr
+
+from lshlib.hashing import hash64
 
 from .errors import JobError, explained
 from .inputs import opener as opener_of
@@ -57,7 +60,7 @@ class ForkRunner(InlineMRJobRunner):
                 self._run_phase("mapper", step_num, wd, splits, self._part_files(step_num))
                 return
             spills = [os.path.join(self._step_dir(step_num), f"spill-{i:05d}") for i in range(len(splits))]
-            self._run_phase("mapper", step_num, wd, splits, [Spill.writer(path) for path in spills])
+            self._run_phase("mapper", step_num, wd, splits, [partial(Spill, path) for path in spills])
             partitions = self._partitions(spills)
             inputs = [Partition(spills, i, partitions) for i in range(partitions)]
             self._run_phase("reducer", step_num, wd, inputs, self._part_files(step_num))
@@ -245,55 +248,42 @@ def _compressed(path, opener, size):
 class Spill:
     """The output of one mapper that goes to reducers: lines in a file, and an index of them beside it.
 
-    The index holds lists of (hash of key, key, offset, length), written by marshal.
+    The index has three uint64 numbers a line: a hash of its key, offset and length.
     """
 
-    _ENTRIES = 10_000  # to a list
-
-    @classmethod
-    def writer(cls, path):
-        return lambda: cls(path)
+    _BUFFERED = 30_000  # numbers
 
     def __init__(self, path):
         self._file = open(path, "wb", buffering=_READ)
         self._index = open(path + ".index", "wb")
-        self._entries, self._offset = [], 0
+        self._numbers, self._offset = array("Q"), 0
 
     def write(self, data):
         """Take a line without its end, or the end; mrjob writes them one after the other."""
         self._file.write(data)
-        if data == b"\n":
-            self._offset += 1
-            return
-        key = data[: data.find(b"\t")] if b"\t" in data else data
-        self._entries.append((mmh3.hash(key, 0, False), key, self._offset, len(data)))
+        if data != b"\n":
+            key = data[: data.find(b"\t")] if b"\t" in data else data
+            self._numbers.extend((hash64(key), self._offset, len(data)))
+            if len(self._numbers) >= self._BUFFERED:
+                self.flush()
         self._offset += len(data)
-        if len(self._entries) == self._ENTRIES:
-            self._flush_index()
-
-    def _flush_index(self):
-        marshal.dump(self._entries, self._index)
-        self._entries = []
 
     def flush(self):
-        """Nothing: what counts is complete at the end of the block."""
+        self._numbers.tofile(self._index)
+        del self._numbers[:]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._flush_index()
+        self.flush()
         self._file.close()
         self._index.close()
 
     @staticmethod
-    def entries(path):
-        with open(path + ".index", "rb") as index:
-            while True:
-                try:
-                    yield from marshal.load(index)
-                except EOFError:
-                    return
+    def index(path):
+        """(hashes, offsets, lengths) of the lines."""
+        return np.fromfile(path + ".index", np.uint64).reshape(-1, 3).T
 
     @staticmethod
     def remove(path):
@@ -302,26 +292,32 @@ class Spill:
 
 
 class Partition:
-    """One reducer's share of all spills, sorted by key, as its standard input."""
+    """One reducer's share of all spills, lines of one key together, as its standard input."""
 
     def __init__(self, spills, number, partitions):
         self.spills, self.number, self.partitions = spills, number, partitions
         self.size = sum(map(os.path.getsize, spills)) // partitions
         self.report = None
 
+    def _lines(self):
+        """(spill, offset, length) of each line: by the hash of its key, then as the mappers wrote it."""
+        columns = [[], [], [], []]
+        for number, path in enumerate(self.spills):
+            hashes, offsets, lengths = Spill.index(path)
+            mine = hashes % np.uint64(self.partitions) == self.number
+            parts = hashes[mine], np.full(np.count_nonzero(mine), number), offsets[mine], lengths[mine]
+            for column, part in zip(columns, parts):
+                column.append(part)
+        hashes, spills, offsets, lengths = map(np.concatenate, columns)
+        order = np.lexsort((offsets, spills, hashes))
+        return zip(*(column[order].tolist() for column in (spills, offsets, lengths)))
+
     def __iter__(self):
-        mine = [
-            (key, task, offset, length)
-            for task, path in enumerate(self.spills)
-            for hash_, key, offset, length in Spill.entries(path)
-            if hash_ % self.partitions == self.number
-        ]
-        mine.sort(key=lambda entry: entry[:3])
         done, parent = 0, os.getppid()
         files = [os.open(path, os.O_RDONLY) for path in self.spills]
         try:
-            for _, task, offset, length in mine:
-                yield _read_at(files[task], offset, length)
+            for spill, offset, length in self._lines():
+                yield _read_at(files[spill], offset, length)
                 done += length
                 self.report(min(done, self.size))
                 if os.getppid() != parent:

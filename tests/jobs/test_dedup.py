@@ -280,9 +280,9 @@ def test_lines_end_at_line_feeds_only(tmp_path):
     assert part_lines(out / "kept") == [lines[0], *lines[2:]]
 
 
-def test_a_document_of_five_megabytes(tmp_path):
+def test_a_document_of_two_megabytes(tmp_path):
     draw = random.Random(4)
-    text = invented_text(draw, 800_000)
+    text = invented_text(draw, 350_000)
     path = write_texts(tmp_path / "a.jsonl", "small one", edited(draw, text, 100), "other", text)
     out = deduplicate(tmp_path / "out", path)
     assert clusters_of(out) == {frozenset(["d2", "d4"])}

@@ -29,7 +29,6 @@ from running import (
     summary,
     true_pairs,
     write_documents,
-    write_lines,
 )
 
 import candidates
@@ -324,13 +323,11 @@ def test_bounds_of_memory_with_options(undisturbed, tmp_path, monkeypatch, optio
 
 @pytest.mark.slow
 def test_runner_of_mrjob(tmp_path):
-    """Several files, one packed, one without a last newline, one empty, one with bad records."""
+    """Three files: one packed, one without a last newline, one with bad records."""
     lines = [json.dumps(document).encode() for document in CORPORA["families"]]
-    write_lines(tmp_path / "a.jsonl", lines[:150])
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines[150:300])))
-    (tmp_path / "c.jsonl").write_bytes(b"\r\n".join(lines[300:]))
-    (tmp_path / "d.jsonl").write_bytes(b"")
-    (tmp_path / "e.jsonl").write_bytes((SAMPLES / "bad.jsonl").read_bytes())
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"\r\n".join(lines[:150])))
+    (tmp_path / "b.jsonl").write_bytes(b"\n".join(lines[150:]))
+    (tmp_path / "c.jsonl").write_bytes((SAMPLES / "bad.jsonl").read_bytes())
     arguments = [*sorted(tmp_path.glob("*.jsonl*")), "--skip-bad-records"]
     expected = deduplicate(tmp_path / "expected", *arguments)
     result = run_script(*arguments, "-r", "local", "--output-dir", tmp_path / "out")

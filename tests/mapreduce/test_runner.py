@@ -156,15 +156,36 @@ def test_fault_tells_what_and_where(slow_failure, capfd):
     assert "find_words" in capfd.readouterr().err
 
 
-def test_script_fails_in_one_line(slow_failure):
-    result = subprocess.run(
-        [sys.executable, SCRIPT, slow_failure, "--fail-at", "bad", "--no-conf", "--quiet"],
+def run_python(*arguments):
+    path = os.pathsep.join([str(JOBS), str(SCRIPT.parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *map(str, arguments), "--no-conf", "--quiet"],
         capture_output=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(JOBS), os.environ.get("PYTHONPATH", "")])},
+        env={**os.environ, "PYTHONPATH": path},
         timeout=60,
     )
+
+
+def test_script_fails_in_one_line(slow_failure):
+    result = run_python(SCRIPT, slow_failure, "--fail-at", "bad")
     assert (result.returncode, result.stdout) == (1, b"")
     assert result.stderr == b"error: no word may be bad\n"
+
+
+INTERRUPTED = """
+import os, signal
+from word_count import WordCount
+os.register_at_fork({hook}=lambda: os.kill(os.getpid(), signal.SIGINT))
+WordCount.run()
+"""
+
+
+@pytest.mark.parametrize("hook", ["before", "after_in_parent"])
+def test_interrupt_at_a_fork_is_not_lost(slow_failure, hook):
+    """Python drops what is raised around a fork: one that comes there must wait until after it."""
+    result = run_python("-c", INTERRUPTED.format(hook=hook), slow_failure)
+    assert result.returncode == 1
+    assert result.stderr == b"\nerror: interrupted\n"
 
 
 class Suicide(WordCount):
