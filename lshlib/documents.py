@@ -107,7 +107,9 @@ def _is_comparable(value):
 
 
 def _shown(line):
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
+    """The start of a record for a message, without what would work on a terminal."""
+    start = line if len(line) <= _SHOWN else line[: _SHOWN - 3] + "..."
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start)
 
 
 def record_keys(lines, seed=0):

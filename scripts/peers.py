@@ -49,11 +49,13 @@ def read_part(part):
         if start:
             file.seek(start - 1)
             file.readline()
-        left = start + PART - file.tell()
-        # readlines(n) stops after the line in which n bytes are full; of n < 1 it reads all
-        records = map(loads, filter(bytes.strip, file.readlines(left) if left > 0 else []))
-        rows = [(record["id"], record["text"]) for record in records]
-    return [id for id, _ in rows], [text for _, text in rows]
+        ids, texts = [], []
+        while file.tell() < start + PART and (line := file.readline()):
+            if line.strip():
+                record = loads(line)
+                ids.append(record["id"])
+                texts.append(record["text"])
+    return ids, texts
 
 
 def in_processes(sign, path):
