@@ -96,25 +96,38 @@ class Dedup(Job):
 
     def deduplicate(self, folder):
         watch, run = Stopwatch(), Run(folder, self)
+        try:
+            self.deduplicate_into(run, watch)
+        except JobError as error:
+            raise JobError(run.renamed(str(error))) from None
+        finally:
+            run.leave()
+
+    def deduplicate_into(self, run, watch):
+        files, read = [], []
         paths = self.options.args or ["-"]
-        files = expand([path for path in paths if path != "-"])
-        run.open([path for path in paths if path != "-"])
-        read = fingerprint(files)
-        if "-" in paths:
-            spooled, digest = spool(self.stdin, run.state)
-            files.append(spooled)
-            read.append(["standard input", digest])
+        named = [path for path in paths if path != "-"]
+        expand(named)  # a file that is missing is told before anything is made
+        run.open(named)
+        for path in paths:
+            if path == "-":
+                spooled, digest = spool(self.stdin, run.state)
+                run.names[spooled] = "standard input"
+                files.append(spooled)
+                read.append(["standard input", digest])
+            else:
+                found = expand([path])
+                files += found
+                read += fingerprint(found)
         if run.check_parameters(self.parameters(read)):
             summary = run.earlier_summary()
-            run.display.say(f"complete already: {folder}")
+            run.display.say(f"complete already: {run.folder}")
             run.close()
         else:
             try:
                 summary = self.run_stages(run, files)
             except JobError as error:
                 raise located(self.options, error, files) from None
-            finally:
-                run.display.close()
             summary["seconds"] = watch()
             run.close(summary)
         run.display.say(summary_text(summary, self.options.output_dir))
@@ -193,7 +206,8 @@ class Dedup(Job):
         keys, records = [np.zeros(0, np.uint64)], []
         for block in blocks_of(candidates, b"skipped"):
             keys.append(block["key"])
-            records += map(json.loads, unpack(block["record"], block["length"]))
+            for record in map(json.loads, unpack(block["record"], block["length"])):
+                records.append({**record, "file": run.names.get(record["file"], record["file"])})
         if records:
             folder = run.path("skipped")
             os.makedirs(folder, exist_ok=True)

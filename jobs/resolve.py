@@ -15,6 +15,8 @@ from mapreduce.options import (
     add_resolve_options,
     add_signature_options,
     add_text_options,
+    check_signature_options,
+    check_text_options,
     layout,
     settle_format,
     shingles_of,
@@ -59,9 +61,15 @@ class Resolve(DocumentsJob):
 
     def load_args(self, args):
         super().load_args(args)
-        if self.options.routes is None:
-            self.arg_parser.error("--routes must be given, got none")
-        settle_format(self.options, self.options.args)
+        try:
+            check_text_options(self.options)
+            check_signature_options(self.options)
+            settle_format(self.options, self.options.args)
+            value_field(self.options)
+            if self.options.routes is None:
+                raise ValueError("--routes must be given, got none")
+        except ValueError as error:
+            self.arg_parser.error(str(error))
 
     def steps(self):
         return [MRStep(**self.document_mapper(), reducer=self.resolve_target)]
@@ -88,6 +96,7 @@ class Resolve(DocumentsJob):
                 del block["target"], block["partial"]
                 if "jaccard" not in block:
                     block["jaccard"] = np.full(len(block["first"]), np.nan)
+                    block["seen"] = np.zeros(len(block["first"]), bool)
                 yield f"{target}", block
 
     # a target
@@ -104,17 +113,21 @@ class Resolve(DocumentsJob):
             return
         texts.complete()
         pairs = merge_pairs(concatenate(pairs))
-        self.count("candidate pairs", np.count_nonzero(np.isnan(pairs["jaccard"])))
+        fresh = ~pairs["seen"]  # what is left of an oversized component was counted before
+        self.count("candidate pairs", np.count_nonzero(fresh))
         first, second = texts.places(pairs["first"]), texts.places(pairs["second"])
         similarities = self.similarities(texts, first, second, pairs["jaccard"])
         linked = similarities >= self.options.threshold
         if self.options.verify == "none":
             linked[:] = True
-        self.count("verified pairs", np.count_nonzero(linked & np.isnan(pairs["jaccard"])))
+        self.count("verified pairs", np.count_nonzero(linked & fresh))
         if self.options.pairs_only:
             self.count("rows of pairs", np.count_nonzero(linked))
             if linked.any():
-                yield "pairs", take({**pairs, "jaccard": similarities}, linked)
+                yield (
+                    "pairs",
+                    take({**pairs, "jaccard": similarities, "seen": np.ones(len(linked), bool)}, linked),
+                )
             return
         first, second, similarities = first[linked], second[linked], similarities[linked]
         ranks = texts.ranks(np.unique(np.concatenate([first, second])), self.options.keep)

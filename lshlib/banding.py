@@ -71,7 +71,9 @@ def choices(threshold, recall):
     for rows in range(1, LENGTH_LIMIT + 1):
         # log1p: threshold**rows may be far below the spacing of floats near 1
         band_misses = math.log1p(-(threshold**rows)) if threshold < 1 else -math.inf
-        bands = max(1, math.ceil(math.log(1 - recall) / band_misses - 1e-9)) if band_misses else math.inf
+        # an odd rounding must not add a band
+        exact = math.log(1 - recall) / band_misses - 1e-9 if band_misses else math.inf
+        bands = max(1, math.ceil(exact)) if exact < LENGTH_LIMIT else math.inf
         if bands * rows > LENGTH_LIMIT:
             break
         found.append(describe(threshold, bands, rows))

@@ -4,6 +4,7 @@ A line is `key TAB name:dtype:base64 name:dtype:base64 ...` behind a mark, so th
 blocks beside documents can tell them apart. `python -m lshlib.blocks FILE...` prints the rows.
 """
 
+import re
 import sys
 from binascii import a2b_base64, b2a_base64
 
@@ -12,7 +13,12 @@ import numpy as np
 MARK = b"#block "
 
 
+_HEAD = re.compile(MARK + rb"[^\t]*\t\w+:[<|]\w+:")
 _BYTES = b"="  # before a value that is no block; no column's name starts with it
+
+
+class BlockError(ValueError):
+    """A line that is no block."""
 
 
 class BlockProtocol:
@@ -22,6 +28,8 @@ class BlockProtocol:
     """
 
     def read(self, line):
+        if not line.startswith(MARK):
+            raise BlockError(f"a line must be a block, got {line[:60]!r}")
         key, _, value = line.partition(b"\t")
         return key[len(MARK) :].decode(), value[1:] if value.startswith(_BYTES) else decode(value)
 
@@ -31,7 +39,8 @@ class BlockProtocol:
 
 
 def is_block(line):
-    return line.startswith(MARK)
+    """Whether a line is a block, by the mark and the head of the first column."""
+    return line.startswith(MARK) and _HEAD.match(line) is not None
 
 
 def encode(columns):
@@ -113,7 +122,9 @@ def main(paths):
     """Print blocks as a person reads them: key, then name=value, a row a line."""
     for path in paths:
         with open(path, "rb") as lines:
-            for line in filter(is_block, lines):
+            for line in lines:
+                if not line.startswith(MARK):
+                    continue
                 key, columns = BlockProtocol().read(line)
                 if isinstance(columns, bytes):
                     print(key, columns.decode(errors="backslashreplace"), sep="\t")

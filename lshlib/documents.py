@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional, Union
 import mmh3
 import numpy as np
 
-from .blocks import MARK
+from .blocks import is_block
 
 _SHOWN = 80  # characters of a bad record in a message
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -55,8 +55,8 @@ class Layout(NamedTuple):
         id_, tab, text = line.partition("\t")
         if not tab:
             raise RecordError(f"no tab between id and text in {_shown(line)}")
-        if id_.startswith(MARK.decode()):
-            raise RecordError(f'an id must not start with "{MARK.decode()}" in {_shown(line)}')
+        if is_block(line.encode()):
+            raise RecordError(f"a line of a stage's output: {_shown(line)}")
         return Document(id_, text, None)
 
     def _read_json(self, line):

@@ -1,5 +1,7 @@
 """The error of a job that a user can mend."""
 
+from lshlib.blocks import BlockError
+
 PREFIX = "error: "
 
 
@@ -9,7 +11,7 @@ class JobError(Exception):
 
 def explained(error):
     """The one line for an exception that a user's files or machine caused; None for any other."""
-    if isinstance(error, JobError):
+    if isinstance(error, (JobError, BlockError)):
         return str(error)
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""

@@ -1,5 +1,6 @@
 """Options that several jobs share: how documents are read and how their texts become signatures."""
 
+import contextlib
 import math
 import re
 
@@ -8,6 +9,9 @@ from lshlib.documents import Layout
 from lshlib.minhash import SIGNATURES
 from lshlib.shingles import shingle
 from lshlib.texts import tokenize, tokenize_characters
+
+from .errors import JobError
+from .inputs import expand
 
 
 def add_document_options(job):
@@ -137,6 +141,8 @@ def layout(options, value_field=None):
 def settle_format(options, paths):
     """jsonl or tsv, by the names of the files; ValueError where they disagree."""
     if options.input_format == "auto":
+        with contextlib.suppress(JobError):  # a path that is none stops the run later
+            paths = expand([path for path in paths if path != "-"])
         kinds = {"tsv" if re.search(r"\.tsv(\.gz|\.bz2)?$", path) else "jsonl" for path in paths}
         if len(kinds) > 1:
             raise ValueError("all input files must be of one format, got both .tsv and others")
@@ -162,8 +168,9 @@ def check_signature_options(options):
         length = options.bands * options.rows
         _require(length <= LENGTH_LIMIT, f"--bands x --rows must be at most {LENGTH_LIMIT}", length)
 
-    if hasattr(options, "bucket_cap"):
-        _require(options.bucket_cap >= 1, "--bucket-cap must be at least 1", options.bucket_cap)
+    for name in ("bucket_cap", "edges_in_memory", "num_cores"):
+        value = getattr(options, name, None)
+        _require(value is None or value >= 1, f"--{name.replace('_', '-')} must be at least 1", value)
 
 
 def value_field(options):

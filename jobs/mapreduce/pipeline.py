@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 
 from mrjob.job import MRJob
 from mrjob.options import _RUNNER_OPTS
@@ -31,7 +32,9 @@ class Run:
 
     def __init__(self, folder, job):
         self.folder, self.job = folder, job
-        self.state = os.path.join(os.path.abspath(folder), _STATE)
+        self._link, place = _plain_path(os.path.abspath(folder))
+        self.state = os.path.join(place, _STATE)
+        self.names = {}  # what to call files that are ours, in messages
         self.display = Display(job.options.quiet)
         self.parameters, self.stages = {}, {}
         self._lock = None
@@ -58,6 +61,7 @@ class Run:
                 raise JobError(
                     f"--output-dir must be empty or hold a run, got {self.folder} with {min(names)} in it"
                 )
+        os.makedirs(self.folder, exist_ok=True)
         if not os.path.exists(self._summary_path()):
             os.makedirs(self.state, exist_ok=True)
             self._lock_state()
@@ -82,9 +86,12 @@ class Run:
                     earlier = json.load(file)["parameters"]
                 for name in sorted({*earlier, *parameters}):
                     if earlier.get(name) != parameters.get(name):
+                        if complete:
+                            self.close()
+                        was, now = _difference(earlier.get(name), parameters.get(name))
                         raise JobError(
-                            f"{self.folder} holds a run with {name} {_short(earlier.get(name))}, "
-                            f"got {_short(parameters.get(name))}: choose another --output-dir"
+                            f"{self.folder} holds a run with {name} {was}, got {now}: "
+                            "choose another --output-dir"
                         )
                 return complete
         write_json(self.path("parameters.json"), {"parameters": parameters})
@@ -103,8 +110,21 @@ class Run:
         if summary is not None:
             write_json(self._summary_path(), summary)
         shutil.rmtree(self.state, ignore_errors=True)
+        self.leave()
+
+    def leave(self):
+        """Let others at the output directory, whatever is in it."""
+        self.display.close()
         if self._lock:
             self._lock.close()
+        if self._link:
+            shutil.rmtree(self._link, ignore_errors=True)
+
+    def renamed(self, text):
+        """A message with the names of files that the user knows."""
+        for path, name in self.names.items():
+            text = text.replace(path, name)
+        return text
 
     # stages
 
@@ -198,7 +218,7 @@ def _cause(messages):
 def write_json(path, value):
     """Write a JSON file that is whole or absent."""
     with open(path + ".tmp", "w") as file:
-        json.dump(value, file, indent=2, ensure_ascii=False)
+        json.dump(value, file, indent=2)
         file.write("\n")
     os.rename(path + ".tmp", path)
 
@@ -217,8 +237,26 @@ def _size_of(paths):
     return total
 
 
+def _plain_path(folder):
+    """(temporary folder or None, path without what mrjob takes for a glob or a name)."""
+    if not re.search(r"[#*?\[\]]", folder):
+        return None, folder
+    temporary = tempfile.mkdtemp(prefix="lsh-")
+    link = os.path.join(temporary, "output")
+    os.symlink(folder, link)
+    return temporary, link
+
+
+def _difference(was, now):
+    """The values for a message; of lists what only one of them has."""
+    if isinstance(was, list) and isinstance(now, list):
+        gone, new = [x for x in was if x not in now], [x for x in now if x not in was]
+        was, now = (gone[:1] or was[:1]), (new[:1] or now[:1])
+    return _short(was), _short(now)
+
+
 def _short(value):
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value)
     return text if len(text) <= 200 else text[:197] + "..."
 
 
@@ -228,7 +266,7 @@ def spool(stream, folder):
     aside, digest, head = os.path.join(folder, "stdin.tmp"), hashlib.sha256(), b""
     with open(aside, "wb") as file:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
-            head = head or chunk[:3]
+            head = (head + chunk[:3])[:3]
             digest.update(chunk)
             file.write(chunk)
     ending = next((end for magic, end in MAGIC.items() if head.startswith(magic)), "")

@@ -10,6 +10,7 @@ It takes the place of mrjob's inline runner, with the same results, and differs 
 Where the system cannot fork, tasks run one after another.
 """
 
+import contextlib
 import copy
 import io
 import mmap
@@ -19,6 +20,7 @@ import select
 import signal
 import struct
 import sys
+import threading
 import traceback
 import zlib
 from array import array
@@ -31,6 +33,7 @@ from mrjob.parse import parse_mr_job_stderr
 from lshlib.hashing import hash64
 
 from .errors import JobError, explained
+from .inputs import expand
 from .inputs import opener as opener_of
 from .job import lines_before
 
@@ -73,6 +76,14 @@ class ForkRunner(InlineMRJobRunner):
         if not self._opts["num_cores"] and hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))  # those this process may use
         return super()._num_cores()
+
+    def _check_input_paths(self):
+        """Nothing: `expand` does it, and takes a file's name as it is where mrjob takes it for a glob."""
+
+    def _input_paths_for_step(self, step_num):
+        if step_num == 0:
+            return expand(self._get_input_paths())
+        return expand([self._output_dir_for_step(step_num - 1)])
 
     def _part_files(self, step_num):
         """Functions that open the step's output files, one a task."""
@@ -344,19 +355,38 @@ def _run_all(tasks, cores, report):
             report()
         return
     waiting, running = list(reversed(tasks)), {}
+    with _interrupts() as interrupts:
+        try:
+            while waiting or running:
+                if interrupts:
+                    raise KeyboardInterrupt
+                while waiting and len(running) < cores:
+                    pid, pipe = _fork(waiting.pop())
+                    running[pipe] = pid
+                for pipe in select.select(list(running), [], [], 0.1)[0]:
+                    _collect(pipe, running.pop(pipe))
+                report()
+        finally:
+            for pipe, pid in running.items():
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                os.close(pipe)
+
+
+@contextlib.contextmanager
+def _interrupts():
+    """A list that grows when the user interrupts: an exception would be lost in the middle of a fork."""
+    interrupts = []
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
     try:
-        while waiting or running:
-            while waiting and len(running) < cores:
-                pid, pipe = _fork(waiting.pop())
-                running[pipe] = pid
-            for pipe in select.select(list(running), [], [], 0.1)[0]:
-                _collect(pipe, running.pop(pipe))
-            report()
+        yield interrupts
     finally:
-        for pipe, pid in running.items():
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            os.close(pipe)
+        signal.signal(signal.SIGINT, before)
+    if interrupts:  # while the last task ended
+        raise KeyboardInterrupt
 
 
 def _fork(task):
