@@ -124,10 +124,8 @@ class Resolve(DocumentsJob):
         if self.options.pairs_only:
             self.count("rows of pairs", np.count_nonzero(linked))
             if linked.any():
-                yield (
-                    "pairs",
-                    take({**pairs, "jaccard": similarities, "seen": np.ones(len(linked), bool)}, linked),
-                )
+                pairs.update(jaccard=similarities, seen=np.ones(len(linked), bool))
+                yield "pairs", take(pairs, linked)
             return
         first, second, similarities = first[linked], second[linked], similarities[linked]
         ranks = texts.ranks(np.unique(np.concatenate([first, second])), self.options.keep)

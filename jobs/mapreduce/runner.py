@@ -401,7 +401,7 @@ def _fork(task):
     status = 1
     try:
         os.close(reader)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its tasks
         try:
             task()
             status = 0
