@@ -94,9 +94,8 @@ class Resolve(DocumentsJob):
             pairs = take(pairs, pairs["partial"] == self.options.pairs_only)
             for target, block in deal(pairs, pairs["target"]):
                 del block["target"], block["partial"]
-                if "jaccard" not in block:
-                    block["jaccard"] = np.full(len(block["first"]), np.nan)
-                    block["seen"] = np.zeros(len(block["first"]), bool)
+                block.setdefault("jaccard", np.full(len(block["first"]), np.nan))
+                block.setdefault("seen", ~np.isnan(block["jaccard"]))
                 yield f"{target}", block
 
     # a target

@@ -30,18 +30,39 @@ from fractions import Fraction
 
 import numpy as np
 
-TOKEN = re.compile(r"[^\W_]+")
+# Thai, Lao; Burmese; Khmer; Kana and Chinese: scripts in which each character is a token
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff\u3005-\u3007\u3021-\u3029"
+    "\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U0001aff0-\U0001b16f\U00020000-\U000323af]"
+)
 OPENERS = {"gz": gzip.open, "bz2": bz2.open}
 NO_TOKEN = 0
 
 
-def tokens(text):
-    """The words of a text: runs of letters and digits, compatibility forms and case folded.
+class Spacing(dict):
+    """A table for str.translate: blanks for what separates words, and around characters that are words."""
 
-    >>> tokens("Straße_12, ﬁn!")
-    ['strasse', '12', 'fin']
+    def __missing__(self, code):
+        character = chr(code)
+        if unicodedata.category(character)[0] not in "LNM":
+            self[code] = " "
+        else:
+            self[code] = f" {character} " if UNSPACED.match(character) else character
+        return self[code]
+
+
+SPACING = Spacing()
+
+
+def tokens(text):
+    """The words of a text: runs of letters, digits and marks, compatibility forms and case folded.
+
+    >>> tokens("Straße_12, ﬁn! 東京")
+    ['strasse', '12', 'fin', '東', '京']
     """
-    return TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", folded).translate(SPACING).split()
 
 
 def read_lines(path):

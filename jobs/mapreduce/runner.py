@@ -287,9 +287,8 @@ class Spill:
         return self
 
     def __exit__(self, *_):
-        self.flush()
-        self._file.close()
-        self._index.close()
+        with contextlib.closing(self._file), contextlib.closing(self._index):
+            self.flush()
 
     @staticmethod
     def index(path):

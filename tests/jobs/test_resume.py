@@ -17,6 +17,7 @@ from running import (
     outcome,
     part_lines,
     refusal,
+    run_here,
     run_script,
     summary,
     tree,
@@ -236,7 +237,7 @@ def earlier(request, tmp_path):
     if request.param == "unfinished":
         files.append(tmp_path / "b.jsonl")
         files[1].write_bytes(b"no record")
-    result = run_script(*files, "--output-dir", out)
+    result = run_here(*files, "--output-dir", out)
     assert (result.returncode == 0) == (request.param == "finished")
     return out, files
 
@@ -254,7 +255,7 @@ def earlier(request, tmp_path):
 def test_other_parameters_are_refused_with_both_values(earlier, options, name, old, new):
     out, files = earlier
     before = without_lock(out)
-    line = refusal(run_script(*files, "--output-dir", out, *options))
+    line = refusal(run_here(*files, "--output-dir", out, *options))
     assert line == f"{out} holds a run with {name} {old}, got {new}: choose another --output-dir"
     assert without_lock(out) == before
 
@@ -262,7 +263,7 @@ def test_other_parameters_are_refused_with_both_values(earlier, options, name, o
 def test_other_input_is_refused_with_both_named(earlier, tmp_path):
     out, _ = earlier
     other = write_texts(tmp_path / "other.jsonl", "four")
-    line = refusal(run_script(other, "--output-dir", out))
+    line = refusal(run_here(other, "--output-dir", out))
     assert "input" in line and "a.jsonl" in line and "other.jsonl" in line
 
 
@@ -270,7 +271,7 @@ def test_changed_input_is_refused(earlier):
     out, files = earlier
     with open(files[0], "ab") as file:
         file.write(b'{"id": "new", "text": ""}\n')
-    assert "input" in refusal(run_script(*files, "--output-dir", out))
+    assert "input" in refusal(run_here(*files, "--output-dir", out))
 
 
 def test_long_lists_of_input_files_still_tell_what_differs(tmp_path):
@@ -280,7 +281,7 @@ def test_long_lists_of_input_files_still_tell_what_differs(tmp_path):
     files = sorted(tmp_path.glob("*.jsonl"))
     out = deduplicate(tmp_path / "out", *files)
     write_documents(files[57], [{"id": "changed", "text": "x"}])
-    assert "57.jsonl" in refusal(run_script(*files, "--output-dir", out))
+    assert "57.jsonl" in refusal(run_here(*files, "--output-dir", out))
 
 
 # two at once

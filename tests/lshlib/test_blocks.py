@@ -90,8 +90,9 @@ def test_a_line_comes_back_as_key_and_bytes(value):
 
 
 def test_blocks_are_told_from_documents():
-    assert is_block(BlockProtocol().write("key", {}))
-    assert not any(map(is_block, [b"", b"{}", b'{"id": "#block "}', b"#blockade\tx"]))
+    assert is_block(BlockProtocol().write("key", {"a": np.zeros(0)}))
+    documents = [b"", b"{}", b'{"id": "#block "}', b"#blockade\tx", b"#block 1\tone two"]
+    assert not any(map(is_block, documents))
 
 
 def test_a_line_is_golden():

@@ -134,6 +134,7 @@ def test_records_that_are_no_documents_are_refused(record, message):
 def test_lines_that_are_no_json_are_refused(line):
     shown = line.decode("utf-8-sig")
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
     message = refusal(line)
     assert message.startswith("not JSON (")
     assert message.endswith(f"): {shown}")
