@@ -9,6 +9,8 @@ import numpy as np
 
 from .hashing import STAFFORD_1, mix
 
+_CHUNK = 1 << 20  # tokens whose runs are hashed at a time
+
 
 class Shingles(NamedTuple):
     """The shingles of a batch: text i has `hashes[offsets[i]:offsets[i + 1]]`.
@@ -60,20 +62,27 @@ def _windows(hashes, size):
     Doubling: the hash of a run of 2n is that of its first half times the point to the n, plus that of
     its second half, so that a run of 5 takes three multiplications a token and not four.
     """
+    result = np.zeros_like(hashes)
+    for start in range(0, len(hashes), _CHUNK):
+        runs = _runs(hashes[start : start + _CHUNK + size - 1], size)
+        result[start : start + len(runs)] = runs
+    return result
+
+
+def _runs(hashes, size):
+    """The runs of `size` of all hashes given; none where there are fewer."""
     runs, length = hashes, 1
     for bit in bin(size)[3:]:
+        if len(hashes) < length * 2 + int(bit):
+            return hashes[:0]
         doubled = runs[:-length] * _power(length)
         doubled += runs[length:]
         runs, length = doubled, 2 * length
         if bit == "1":
-            longer = runs[: len(hashes) - length] * STAFFORD_1
+            longer = runs[:-1] * STAFFORD_1
             longer += hashes[length:]
             runs, length = longer, length + 1
-        if len(hashes) < length:
-            return hashes.copy()
-    result = np.empty_like(hashes)
-    result[: len(runs)] = runs
-    return result
+    return runs
 
 
 def _power(exponent):

@@ -211,7 +211,9 @@ class DocumentsJob(Job):
     def _map_batches(self):
         self.map_start()
         for lines in self.stdin.batches(BATCH):
-            yield from self.map_lines([line.rstrip(b"\r\n") for line in lines])
+            for number, line in enumerate(lines):  # in place: a line may be long
+                lines[number] = line.rstrip(b"\r\n")
+            yield from self.map_lines(lines)
         yield from self.map_end()
 
     def place(self, number):
