@@ -37,7 +37,13 @@ def expand(paths):
                 raise JobError(f"a directory given as input must hold files, got an empty one: {name}")
             files += inside
     for name in files:
-        if not is_remote(name) and not os.access(name, os.R_OK):
+        if is_remote(name):
+            continue
+        if not os.path.exists(name):
+            raise JobError(f"no such file: {name}")
+        if not os.path.isfile(name):  # it is read more than once
+            raise JobError(f"input must be files, got {name}: give - and pipe it to standard input")
+        if not os.access(name, os.R_OK):
             raise JobError(f"Permission denied: {name}")
     return files
 
