@@ -28,12 +28,14 @@ class BlockProtocol:
     """
 
     def read(self, line):
+        """(key, value) of a line without its end; BlockError where it is none."""
         if not line.startswith(MARK):
             raise BlockError(f"a line must be a block, got {line[:60]!r}")
         key, _, value = line.partition(b"\t")
         return key[len(MARK) :].decode(), value[1:] if value.startswith(_BYTES) else decode(value)
 
     def write(self, key, value):
+        """The line of a key and a value, without its end."""
         data = _BYTES + value if isinstance(value, bytes) else encode(value)
         return b"%s%s\t%s" % (MARK, key.encode(), data)
 

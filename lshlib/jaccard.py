@@ -91,6 +91,7 @@ class _Sets:
         self.starts = np.cumsum(self.counts) - self.counts
 
     def jaccard(self, first, second):
+        """The similarity of each pair, given by the numbers of its two sets."""
         words = -(-self.ranks_total // 64)
         if len(self.counts) * words * 64 <= _TABLE * 8:
             common = self._common_bits(first, second, words)

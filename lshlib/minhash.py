@@ -131,6 +131,7 @@ class _Unfinished:
         return left
 
     def throw(self, multiplier):
+        """One round: shingles into bins, of which the empty ones keep the least."""
         bins, empty = self.bins.reshape(-1), self.empty.reshape(-1)
         filled = []
         for start in range(0, len(self.hashes), _CHUNK):
@@ -144,6 +145,7 @@ class _Unfinished:
             empty[places] = False
 
     def fill(self, j, multiplier):
+        """The least hash of all shingles into bin j, where it is empty."""
         scrambled = self.hashes * multiplier
         scrambled ^= scrambled >> SHIFT
         starts = np.cumsum(self.counts) - self.counts

@@ -34,6 +34,7 @@ class Dealer:
         return len(self._nodes)
 
     def see(self, pairs):
+        """Join the texts of a block of pairs, in the first pass."""
         self._add_texts(np.unique(np.concatenate([pairs["first"], pairs["second"]])))
         ends = []
         for end in ("first", "second"):
