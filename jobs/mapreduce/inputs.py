@@ -49,13 +49,12 @@ def expand(paths):
 
 
 def _files_below(folder):
-    """Files in all depths, without those that start with a dot or an underscore, as in Hadoop."""
-    return sorted(
-        os.path.join(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name[0] not in "._"
-    )
+    """Files in all depths, without names that start with a dot or an underscore, as in Hadoop."""
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        found += [os.path.join(parent, name) for name in names if name[0] not in "._"]
+    return sorted(found)
 
 
 def lines(path):

@@ -82,8 +82,7 @@ class Run:
         self.parameters = parameters
         for path, complete in ((self._summary_path(), True), (self.path("parameters.json"), False)):
             if os.path.exists(path):
-                with open(path) as file:
-                    earlier = json.load(file)["parameters"]
+                earlier = self._parameters_in(path)
                 for name in sorted({*earlier, *parameters}):
                     if earlier.get(name) != parameters.get(name):
                         if complete:
@@ -96,6 +95,16 @@ class Run:
                 return complete
         write_json(self.path("parameters.json"), {"parameters": parameters})
         return False
+
+    def _parameters_in(self, path):
+        try:
+            with open(path, encoding="utf-8") as file:
+                return dict(json.load(file)["parameters"])
+        except (ValueError, KeyError, TypeError):
+            raise JobError(
+                f"--output-dir must be empty or hold a run, got {self.folder} with another program's "
+                f"{os.path.basename(path)} in it"
+            ) from None
 
     def _summary_path(self):
         return os.path.join(self.folder, SUMMARY)

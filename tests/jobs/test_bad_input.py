@@ -34,9 +34,10 @@ NEWS = SAMPLES / "news.jsonl"
 AS_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
 
-def refused(folder, *arguments, run=run_script, **settings):
+def refused(folder, *arguments, **settings):
     """The line that a run into folder/out ends with; nothing may look complete there."""
     out = folder / "out"
+    run = run_script if settings else run_here
     line = refusal(run(*arguments, "--output-dir", out, **settings))
     for name in ("kept", "clusters", "pairs", "summary.json"):
         assert not (out / name).exists(), name
@@ -47,8 +48,30 @@ def refused(folder, *arguments, run=run_script, **settings):
 
 
 def test_no_such_file(tmp_path):
-    assert refused(tmp_path, tmp_path / "absent.jsonl") == f"no such file: {tmp_path}/absent.jsonl"
+    assert (
+        refused(tmp_path, tmp_path / "absent.jsonl", timeout=60) == f"no such file: {tmp_path}/absent.jsonl"
+    )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+def test_pipe_given_as_a_file_is_read_or_refused(tmp_path):
+    """As by `jobs/dedup.py <(zcat a.gz)`: it has no size, and yet it is not empty."""
+    reader, writer = os.pipe()
+    with open(writer, "wb") as pipe:
+        pipe.write(GOOD + b"\n")
+    result = run_script(f"/dev/fd/{reader}", "--quiet", pass_fds=[reader])
+    os.close(reader)
+    if result.returncode:
+        assert f"/dev/fd/{reader}" in refusal(result)
+    else:
+        assert result.stdout == GOOD + b"\n"
+
+
+def test_link_to_nowhere_in_a_directory(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").symlink_to("absent")
+    assert refused(tmp_path, tmp_path / "in") == f"no such file: {tmp_path}/in/a.jsonl"
 
 
 def test_one_of_several_files_is_absent(tmp_path):
@@ -115,7 +138,7 @@ def test_bad_record_is_named_with_file_and_line(tmp_path, kind):
     if kind == "digits" and not hasattr(sys, "get_int_max_str_digits"):
         pytest.skip("this Python reads integers of any length")
     path = write_lines(tmp_path / "a.jsonl", [GOOD, b"", record, GOOD])
-    line = refused(tmp_path, path, run=run_here)
+    line = refused(tmp_path, path)
     assert line.startswith(f"line 3 of {path}: {reason}")
     assert len(line) < 400
 
@@ -205,7 +228,7 @@ def test_line_number_with_the_local_runner(large, tmp_path):
     folder, lines = large
     place = 4700
     path = write_lines(folder / "c.jsonl", [*lines[:place], b"[]", *lines[place + 1 :]])
-    line = refused(tmp_path, path, "-r", "local")
+    line = refused(tmp_path, path, "-r", "local", timeout=100)
     assert line == f"line {place + 1} of {path}: not a JSON object: []"
 
 
@@ -213,7 +236,7 @@ def test_line_number_with_the_local_runner(large, tmp_path):
 def test_damaged_file_with_the_local_runner(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(NEWS.read_bytes())[:-200])
-    assert str(path) in refused(tmp_path, path, "-r", "local")
+    assert str(path) in refused(tmp_path, path, "-r", "local", timeout=100)
 
 
 # ids
@@ -279,7 +302,7 @@ def damaged(data):
 def test_damaged_packed_file(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data)
-    line = refused(tmp_path, path, run=run_here)
+    line = refused(tmp_path, path)
     assert line.startswith(f"{path} is truncated or damaged: ") or "not " in line
 
 
@@ -342,7 +365,7 @@ def test_bad_option_stops_before_anything_runs(tmp_path, options, line):
     if options[0] == "--num-cores":
         told = refused(tmp_path, NEWS, *options, timeout=10)
     else:
-        told = refused(tmp_path, NEWS, *options, run=run_here)
+        told = refused(tmp_path, NEWS, *options)
     if line is None:
         assert options[0].lstrip("-") in told
     else:
@@ -353,7 +376,7 @@ def test_bad_option_stops_before_anything_runs(tmp_path, options, line):
 @pytest.mark.parametrize("value, shown", [("[1]", "x"), ("null", "x"), ("true", "x"), ("NaN", "x")])
 def test_field_of_keep_must_be_comparable(tmp_path, value, shown):
     path = write_lines(tmp_path / "a.jsonl", [b'{"id": 1, "text": "a", "x": %s}' % value.encode()])
-    line = refused(tmp_path, path, "--keep", "max:x", run=run_here)
+    line = refused(tmp_path, path, "--keep", "max:x")
     assert line.startswith(f'line 1 of {path}: "{shown}" is neither string nor number')
 
 
@@ -406,6 +429,17 @@ def test_output_directory_that_is_not_empty(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.parametrize("name", ["summary.json", ".run/parameters.json"])
+@pytest.mark.parametrize("data", [b'{"a": 1}', b"[]", b"", b'{"parameters": {"--thr', b"\xff"])
+def test_output_directory_of_another_program(tmp_path, name, data):
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(data)
+    line = refusal(run_here(NEWS, "--output-dir", tmp_path / "out"))
+    assert str(tmp_path / "out") in line
+    assert path.read_bytes() == data
+
+
 def test_empty_output_directory_is_taken(tmp_path):
     (tmp_path / "out").mkdir()
     assert summary(deduplicate(tmp_path / "out", NEWS))["kept"] == 26
@@ -417,26 +451,26 @@ def test_output_directory_below_absent_ones(tmp_path):
 
 def test_output_directory_that_is_a_file(tmp_path):
     (tmp_path / "out").write_text("precious")
-    result = run_script(NEWS, "--output-dir", tmp_path / "out")
+    result = run_here(NEWS, "--output-dir", tmp_path / "out")
     assert refusal(result) == f"--output-dir must be a directory, got the file {tmp_path}/out"
     assert (tmp_path / "out").read_text() == "precious"
 
 
 def test_output_directory_below_a_file(tmp_path):
     (tmp_path / "a").write_text("precious")
-    assert str(tmp_path / "a") in refusal(run_script(NEWS, "--output-dir", tmp_path / "a" / "out"))
+    assert str(tmp_path / "a") in refusal(run_here(NEWS, "--output-dir", tmp_path / "a" / "out"))
 
 
 @AS_ROOT
 def test_output_directory_that_may_not_be_written(tmp_path):
     (tmp_path / "closed").mkdir()
     (tmp_path / "closed").chmod(0o500)
-    line = refusal(run_script(NEWS, "--output-dir", tmp_path / "closed" / "out"))
+    line = refusal(run_here(NEWS, "--output-dir", tmp_path / "closed" / "out"))
     assert line.startswith("Permission denied: ") and "closed" in line
 
 
 def test_output_directory_that_nobody_may_write():
-    assert "/proc/out" in refusal(run_script(NEWS, "--output-dir", "/proc/out"))
+    assert "/proc/out" in refusal(run_here(NEWS, "--output-dir", "/proc/out"))
 
 
 @pytest.mark.parametrize(

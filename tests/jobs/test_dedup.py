@@ -197,6 +197,9 @@ def test_directories_and_globs_of_packed_and_plain_files(news, tmp_path):
     (folder / "deep" / "c.jsonl.bz2").write_bytes(bz2.compress(b"".join(lines[30:])))
     (folder / "_SUCCESS").write_bytes(b"no document")
     (folder / ".hidden").write_bytes(b"no document")
+    for hidden in (".cache", "_temporary"):
+        (folder / "deep" / hidden / "0").mkdir(parents=True)
+        (folder / "deep" / hidden / "0" / "d.jsonl").write_bytes(b"no document")
     expected = outcome(news)
     assert_same(outcome(deduplicate(tmp_path / "1", folder)), expected)
     assert_same(outcome(deduplicate(tmp_path / "2", folder / "[ab].jsonl*", folder / "deep")), expected)
@@ -204,16 +207,7 @@ def test_directories_and_globs_of_packed_and_plain_files(news, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "news[1].jsonl",
-        "new s.jsonl",
-        "n#1.jsonl",
-        "né.jsonl",
-        "a: b.jsonl",
-        "$HOME.jsonl",
-        "n?.jsonl",
-        "'.jsonl",
-    ],
+    ["news[1].jsonl", "é: '#1.jsonl", "$HOME ?.jsonl"],
 )
 def test_file_names_are_taken_as_they_are(news, tmp_path, name):
     path = tmp_path / name
@@ -230,7 +224,7 @@ def test_file_name_that_is_not_utf8(news, tmp_path):
     assert_same(outcome(deduplicate(tmp_path / "out", path)), outcome(news))
 
 
-@pytest.mark.parametrize("name", ["out 1", "out#1", "öut", "out:1", "[out]", "$out", "out'"])
+@pytest.mark.parametrize("name", ["ö: '#1", "[out]", "$HOME ?"])
 def test_output_directory_may_have_any_name(news, tmp_path, name):
     assert_same(outcome(deduplicate(tmp_path / name, NEWS)), outcome(news))
 

@@ -114,8 +114,9 @@ def test_clusters_are_the_components_of_all_true_pairs(undisturbed, corpus, clus
     assert found == components_of(truth_of(corpus))
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("corpus", ["families", "footer"])
+@pytest.mark.parametrize(
+    "corpus, options", [*(("families", options) for options in OPTIONS), ("footer", "signature")]
+)
 def test_clusters_are_the_components_of_the_pairs(undisturbed, corpus, options):
     out = undisturbed(corpus, options)
     pairs = [(pair["id_a"], pair["id_b"]) for pair in records(out / "pairs")]
@@ -277,7 +278,8 @@ TARGET_SIZES = {"families": 400, "footer": 4000, "same": 4000}  # shingles
 @pytest.mark.parametrize(
     "corpus, bounds",
     [
-        *((corpus, bounds) for corpus in ("families", "footer") for bounds in SMALL),
+        *(("families", bounds) for bounds in SMALL),
+        *(("footer", bounds) for bounds in ("texts to files", "chunks", "targets", "all")),
         *(("same", bounds) for bounds in ("splits", "targets", "all")),
     ],
 )
