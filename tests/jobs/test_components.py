@@ -123,7 +123,9 @@ def test_oversized_components_are_dealt_in_parts(tmp_path, shape):
     assert joined(pair for ones in part_pairs.values() for pair in ones) == joined(shape) - small
 
 
-def test_rounds_of_stars_join_the_same(tmp_path, shape):
+@pytest.mark.parametrize("name", ["chain", "star around the greatest", "ends of the range", "everything"])
+def test_rounds_of_stars_join_the_same(tmp_path, name):
+    shape = SHAPES[name]
     path = write_pairs(tmp_path / "pairs", shape)
     found = targets(in_rounds(path, tmp_path, "--target-size", 1, "--whole"))
     assert {frozenset(members) for members in found[1].values()} == joined(shape)
