@@ -89,10 +89,11 @@ class Candidates(DocumentsJob):
 
     def skip(self, number, line, error):
         """Stop at a bad line, or send it through the shuffle as a record for skipped/."""
-        path, line_number = self.place(number)
+        path, line_number, offset = self.place(number)
         if not self.options.skip_bad_records:
-            raise JobError(f"line {line_number} of {path}: {error}")
-        record = {"file": path, "line": line_number, "reason": str(error)}
+            after = f" after byte {offset}" if offset else ""
+            raise JobError(f"line {line_number}{after} of {path}: {error}")
+        record = {"file": path, "line": line_number, "offset": offset, "reason": str(error)}
         data, lengths = pack([json.dumps(record, ensure_ascii=False).encode()])
         self.count("skipped")
         yield "skipped", {"key": record_keys([line]), "record": data, "length": lengths}
