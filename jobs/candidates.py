@@ -8,7 +8,7 @@ come in several blocks, and its bands are the sum
 import json
 
 from mapreduce.errors import JobError
-from mapreduce.job import DocumentsJob
+from mapreduce.job import DocumentsJob, slice_key
 from mapreduce.options import (
     add_bucket_cap,
     add_document_options,
@@ -123,9 +123,9 @@ class Candidates(DocumentsJob):
         rows, ids = map(concatenate, zip(*self.rows))
         self.rows, self.held = [], 0
         for number, block in deal(rows, self.slice_of(rows["bucket"])):
-            yield f"buckets {number}", block
+            yield slice_key("buckets", number), block
         for number, block in deal(ids, self.slice_of(ids["id"])):
-            yield f"ids {number}", block
+            yield slice_key("ids", number), block
 
     def slice_of(self, hashes):
         return (hashes >> np.uint64(32)) * np.uint64(self.options.slices) >> np.uint64(32)

@@ -51,7 +51,7 @@ SIGNATURE = {"threshold", "recall", "bands", "rows", "signature"}
 RESOLVE = {"verify", "keep"}
 PUBLISHED = {"pairs": "pairs", "clusters": "clusters", "keep": "kept"}
 SAMPLE = 1 << 20  # bytes of the input from which its records are estimated
-LEAST_SLICES = 8
+LEAST_SLICES = 64  # each reducer of a small cluster gets several
 MOST_SLICES = 2048  # more would cut a mapper's output into blocks of a few rows
 SLICE_ROWS = 1 << 18  # bucket rows that a reducer sorts at a time, about
 

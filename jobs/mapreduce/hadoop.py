@@ -1,4 +1,4 @@
-"""Running on a Hadoop cluster: mrjob's runner with few starts of a JVM, and with causes of failures in one line."""
+"""Running on a Hadoop cluster: with few starts of a JVM, and with the causes of failures in one line."""
 
 import glob
 import os
@@ -78,6 +78,10 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         if command not in self._versions:
             self._versions[command] = super().get_hadoop_version()
         return self._versions[command]
+
+    def bytes_written(self):
+        """The size of the output, by Hadoop's own counter."""
+        return self.counters()[-1].get("File Output Format Counters", {}).get("Bytes Written", 0)
 
     def stop_jobs(self, tag):
         """End the jobs with a tag, which the killed driver of an earlier run may have left."""

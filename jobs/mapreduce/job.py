@@ -15,13 +15,16 @@ from collections import Counter
 from functools import partial
 
 from mrjob.compat import jobconf_from_env
+from mrjob.conf import find_mrjob_conf
 from mrjob.job import MRJob
 
 import lshlib
 from lshlib.blocks import BlockProtocol
 
+from . import TOP
 from .errors import PREFIX, explained
 
+_FIRST_DIGIT = ord("@")
 BATCH = 512 << 10  # bytes of documents handled together: what fits the caches wins
 
 
@@ -67,7 +70,15 @@ class Job(MRJob):
 
     def load_args(self, args):
         super().load_args(args)
+        if not self.is_task():
+            self._find_settings()
         self.ship_code()
+
+    def _find_settings(self):
+        """Without settings of the user's, those of configs/ for the runner hold."""
+        path = os.path.join(TOP, "configs", f"{self.options.runner}.conf")
+        if self.options.conf_paths is None and not find_mrjob_conf() and os.path.exists(path):
+            self.options.conf_paths = [path]
 
     def ship_code(self):
         """Send lshlib and this package along where tasks run in other processes or machines."""
@@ -294,6 +305,31 @@ class _TypedBytes:
             for part in (key, value):
                 self._stream.write(struct.pack(">bi", self._STRING, len(part)))
                 self._stream.write(part)
+
+
+def slice_key(name, number):
+    """The key of a slice of the data: Hadoop deals the slices of one name to its reducers in turn.
+
+    Its partitioner takes the remainder of a hash, h = 31 h + c over the characters c of the key: so the last
+    ones are the digits of the number to base 31.
+    """
+    digits = []
+    while number or len(digits) < 4:  # of one length, so that the hashes follow each other
+        number, digit = divmod(number, 31)
+        digits.append(chr(_FIRST_DIGIT + digit))
+    return f"{name} {''.join(reversed(digits))}"
+
+
+def slice_number(key):
+    """The number that `slice_key` took.
+
+    >>> slice_number(slice_key("buckets", 1000))
+    1000
+    """
+    number = 0
+    for digit in key.rpartition(" ")[2]:
+        number = 31 * number + ord(digit) - _FIRST_DIGIT
+    return number
 
 
 def lines_before(path, start):
