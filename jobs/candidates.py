@@ -35,6 +35,8 @@ DOCUMENTS = 1 << 15  # whose rows a mapper holds before it emits them
 
 
 class Candidates(DocumentsJob):
+    TELLS_PLACES = True
+
     def configure_args(self):
         super().configure_args()
         add_document_options(self)

@@ -59,7 +59,8 @@ class Components(Job):
                 MRStep(mapper=self.spread_pairs, reducer=self.join_labels),
                 MRStep(mapper=self.pass_on, reducer=self.deal_slice),
             ]
-        return [MRStep(mapper=self.pass_pairs, reducer=self.deal_slice)]
+        one = {"mapreduce.job.reduces": "1"}
+        return [MRStep(mapper=self.pass_pairs, reducer=self.deal_slice, jobconf=one)]
 
     # in one reducer
 

@@ -39,11 +39,32 @@ class StreamingRunner:
         jobconf = super()._jobconf_for_step(step_num)
         # by itself Hadoop ends a record at a lone CR, too
         jobconf["textinputformat.record.delimiter"] = "\n"
+        jobconf["stream.map.input.ignoreKey"] = "true"  # the offsets of lines
         if self.tag:
             jobconf["mapreduce.job.tags"] = self.tag
-        if self.job and "reducer" not in self._get_step(step_num):
+        if "reducer" not in self._get_step(step_num):
+            jobconf["mapreduce.job.reduces"] = "0"  # over what the settings say of all jobs
             jobconf.update(self.job.output_jobconf())
         return jobconf
+
+    def _hadoop_args_for_step(self, step_num):
+        arguments = super()._hadoop_args_for_step(step_num)
+        if step_num or not self.job.TELLS_PLACES:
+            # one task for many small files, as the reducers of a stage leave them
+            arguments += ["-inputformat", "org.apache.hadoop.mapred.lib.CombineTextInputFormat"]
+        return arguments
+
+    def _py_files_setup(self):
+        """Nothing: a script that sets the path would start a shell and a Python before each task."""
+        for path in self._py_files():
+            self._working_dir_mgr.add("file", path)
+        return []
+
+    def _cmdenv(self):
+        names = [self._working_dir_mgr.name("file", path) for path in self._py_files()]
+        settings = super()._cmdenv()
+        names += filter(None, [settings.get("PYTHONPATH")])
+        return {**settings, "PYTHONPATH": ":".join(names)}
 
 
 class HadoopRunner(StreamingRunner, HadoopJobRunner):
@@ -81,7 +102,8 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
 
     def bytes_written(self):
         """The size of the output, by Hadoop's own counter."""
-        return self.counters()[-1].get("File Output Format Counters", {}).get("Bytes Written", 0)
+        groups = {name.strip(): counters for name, counters in self.counters()[-1].items()}
+        return groups["File Output Format Counters"]["Bytes Written"]
 
     def stop_jobs(self, tag):
         """End the jobs with a tag, which the killed driver of an earlier run may have left."""

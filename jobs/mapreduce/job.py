@@ -59,6 +59,8 @@ class Job(MRJob):
     INTERNAL_PROTOCOL = BlockProtocol
     OUTPUT_PROTOCOL = BlockProtocol
 
+    TELLS_PLACES = False  # whether a mapper asks for the file and line of a record
+
     def __init__(self, args=None):
         super().__init__(args)
         self._counts = Counter()
