@@ -108,16 +108,12 @@ class Dedup(Job):
             run.leave()
 
     def deduplicate_into(self, run, watch):
-        paths = self.options.args or ["-"]
-        files, read = run.find_input(
-            paths, self.stdin
-        )  # a file that is missing is told before anything is made
+        files, read = run.open(self.options.args or ["-"], self.stdin)
         try:
             settle_format(self.options, [file.path for file in files])
             value_field(self.options)
         except ValueError as error:
             raise JobError(str(error)) from None
-        run.open([path for path in paths if path != "-"])
         if run.check_parameters(self.parameters(read)):
             summary = run.earlier_summary()
             run.display.say(f"complete already: {run.folder}")

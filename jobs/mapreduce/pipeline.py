@@ -88,11 +88,21 @@ class Run:
         os.makedirs(folder, exist_ok=True)
         return folder
 
+    def _clear_tmp(self):
+        """Remove the temporary files of a killed process."""
+        for name in os.listdir(folder) if os.path.isdir(folder := f"{self.state}/tmp") else ():
+            if f"{folder}/{name}" != self._scratch:
+                self._home.remove(f"{folder}/{name}")
+
     # the output directory
 
-    def open(self, inputs):
-        """Take the output directory into use, or refuse it in one line."""
-        for path in inputs:
+    def open(self, paths, stream):
+        """Take the output directory into use, or refuse it in one line: (input files, what identifies them).
+
+        `paths` are files, globs, folders, and - for the stream.
+        """
+        found = {path: self._at(path).find([path]) for path in paths if path != "-"}
+        for path in found:
             if _overlap(path, self.folder):
                 raise JobError(f"--output-dir must be apart from the input, got {self.folder} and {path}")
         names = self._home.names(self.place) or []
@@ -106,6 +116,17 @@ class Run:
             self._lock = self._home.lock(f"{self.state}/lock", self.folder)
             if _STATE in names:
                 self._find_stages(set(names) & set(self.published.values()))
+        files, told = [], []
+        for path in paths:
+            if path == "-":
+                spooled, digest = spool(stream, self.scratch("stdin"))
+                self._names[spooled] = "standard input"
+                files.append(File(spooled, os.path.getsize(spooled), digest))
+                told.append(["standard input", digest])
+            else:
+                files += found[path]
+                told += [[_absolute(file.path), file.size, file.changed] for file in found[path]]
+        return files, told
 
     def _find_stages(self, published):
         """Learn what an earlier process completed, and end what it may have left at work."""
@@ -119,8 +140,6 @@ class Run:
         if self.data != self.state:
             found = self._at(self.data).sizes(self.data)
         self._leftovers = {name.partition("/")[0] for name in found if "/" in name} | published
-        if "tmp" in self._leftovers:
-            self._home.remove(f"{self.state}/tmp")
 
     def check_parameters(self, parameters):
         """Refuse the output of other parameters; True if this very run is complete already."""
@@ -130,6 +149,7 @@ class Run:
             self._reports["summary"] = self._home.read(f"{self.place}/{SUMMARY}")
         data = self._reports.get("summary" if self._complete else "parameters")
         if data is None:
+            self._clear_tmp()
             data = self._reports["parameters"] = to_json({"parameters": parameters})
             self._home.write(f"{self.state}/parameters.json", data)
             return False
@@ -140,6 +160,7 @@ class Run:
                 raise JobError(
                     f"{self.folder} holds a run with {option} {was}, got {now}: choose another --output-dir"
                 )
+        self._clear_tmp()
         return self._complete
 
     def _parameters_in(self, data, name):
@@ -174,22 +195,6 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
 
     # input
-
-    def find_input(self, paths, stream):
-        """The input files that paths, globs, folders, and - for the stream, name; and what tells them apart
-        from another input."""
-        files, told = [], []
-        for path in paths:
-            if path == "-":
-                spooled, digest = spool(stream, self.scratch("stdin"))
-                self._names[spooled] = "standard input"
-                told.append(["standard input", digest])
-                files.append(File(spooled, os.path.getsize(spooled), digest))
-            else:
-                found = self._at(path).find([path])
-                told += [[_absolute(file.path), file.size, file.changed] for file in found]
-                files += found
-        return files, told
 
     def bring(self, files):
         """The paths of the input files where the tasks find them."""

@@ -66,7 +66,7 @@ class LocalStorage:
         os.rename(path + ".tmp", path)
 
     def make(self, folder):
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.realpath(folder), exist_ok=True)  # it may be reached by a link made before it
 
     def take(self, storage, folders):
         """Move folders, {from: to}, here from a storage; each appears whole."""

@@ -8,7 +8,7 @@ from mapreduce.errors import JobError
 from mapreduce.job import Job
 from mapreduce.pipeline import Run, spool
 from mapreduce.progress import size
-from mapreduce.storage import LocalStorage
+from mapreduce.storage import File, LocalStorage
 
 import pytest
 
@@ -40,8 +40,8 @@ def words(tmp_path, text="one two\ntwo\n"):
 
 
 def stage(run, path, *arguments):
-    files, _ = run.find_input([path], None)
-    return run.stage("count", WordCount, ["--words", *arguments], run.bring(files))
+    file = File(path, os.path.getsize(path), None)
+    return run.stage("count", WordCount, ["--words", *arguments], run.bring([file]))
 
 
 def output_of(folder):
@@ -50,7 +50,7 @@ def output_of(folder):
 
 def test_stage_leaves_its_output_and_counters(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     folder = stage(run, words(tmp_path))
     assert output_of(folder) == ['"one"\t1', '"two"\t2']
     assert (run.counter("lines"), run.counter("words"), run.counter("absent")) == (2, 2, 0)
@@ -60,11 +60,11 @@ def test_stage_leaves_its_output_and_counters(tmp_path, make_run):
 
 def test_complete_stage_is_found_by_another_run(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     folder = stage(run, words(tmp_path))
     run.leave()
     again = make_run("--quiet")
-    again.open([])
+    again.open([], None)
     # it is not run again, whatever its input now is
     assert output_of(stage(again, words(tmp_path, "other\n"))) == output_of(folder)
     assert again.counter("words") == 2
@@ -72,7 +72,7 @@ def test_complete_stage_is_found_by_another_run(tmp_path, make_run):
 
 def test_failing_stage_tells_why_and_is_not_complete(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     with pytest.raises(JobError, match="^no word may be two$"):
         stage(run, words(tmp_path), "--fail-at=two")
     assert not os.path.exists(f"{run.state}/count.json")
@@ -86,14 +86,15 @@ def test_debris_of_a_killed_stage_does_no_harm(tmp_path, make_run):
     (debris / "tmp").mkdir()
     (debris / "tmp" / "debris").write_text("")
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
+    run.check_parameters({})
     assert output_of(stage(run, words(tmp_path))) == ['"one"\t1', '"two"\t2']
     assert not (debris / "tmp" / "debris").exists()
 
 
 def test_stage_is_told_in_a_line(tmp_path, make_run, capsys):
     run = make_run()
-    run.open([])
+    run.open([], None)
     stage(run, words(tmp_path))
     told = capsys.readouterr().err
     assert re.fullmatch(r"count: \d+\.\d s, 12 B read at \d+(\.\d)? k?B/s, 16 B written\n", told), told
@@ -101,7 +102,7 @@ def test_stage_is_told_in_a_line(tmp_path, make_run, capsys):
 
 def test_parameters_are_those_of_the_first_run(make_run):
     run = make_run()
-    run.open([])
+    run.open([], None)
     assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
     assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
     with pytest.raises(JobError, match="with --seed 1, got 2: choose another --output-dir$"):
@@ -112,19 +113,19 @@ def test_parameters_are_those_of_the_first_run(make_run):
 
 def test_run_is_complete_with_its_summary(tmp_path, make_run):
     run = make_run()
-    run.open([])
+    run.open([], None)
     run.check_parameters({"--seed": 1})
     run.close({"parameters": {"--seed": 1}, "kept": 3})
     assert os.listdir(tmp_path / "out") == ["summary.json"]
     again = make_run()
-    again.open([])
+    again.open([], None)
     assert again.check_parameters({"--seed": 1}) is True
     assert again.earlier_summary()["kept"] == 3
 
 
 def test_published_folder_appears_whole_and_once(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     stage(run, words(tmp_path))
     assert not (tmp_path / "out" / "counts").exists()
     run.publish()
@@ -134,11 +135,11 @@ def test_published_folder_appears_whole_and_once(tmp_path, make_run):
 
 def test_directory_is_for_one_run_at_a_time(make_run):
     first, second = make_run(), make_run()
-    first.open([])
+    first.open([], None)
     with pytest.raises(JobError, match="^another run is at work in "):
-        second.open([])
+        second.open([], None)
     first.close()
-    second.open([])
+    second.open([], None)
 
 
 def test_lines_are_of_part_files_in_order_and_no_others(tmp_path):
@@ -184,16 +185,23 @@ def test_kind_of_a_slow_pipe_is_known(tmp_path):
 
 
 def test_changed_input_is_told_from_the_same(tmp_path, make_run):
-    run, path = make_run(), words(tmp_path)
-    before = run.find_input([path], None)
-    assert run.find_input([path], None) == before
+    path = words(tmp_path)
+
+    def opened():
+        run = make_run()
+        found = run.open([path], None)
+        run.leave()
+        return found
+
+    before = opened()
+    assert opened() == before
     words(tmp_path, "one two\ntwo\nthree\n")
-    assert run.find_input([path], None)[1] != before[1]
+    assert opened()[1] != before[1]
 
 
 def test_remote_files_need_a_runner_that_reaches_them(make_run):
     with pytest.raises(JobError, match="^files must be on this machine with -r inline, got hdfs:///a$"):
-        make_run().find_input(["hdfs:///a"], None)
+        make_run().open(["hdfs:///a"], None)
 
 
 @pytest.mark.parametrize(
