@@ -200,5 +200,6 @@ def mrjob_conf(folder, home, version, python, common):
         "jobconf": {"mapreduce.job.reduces": "4"},
     }
     if python:
-        options["python_bin"] = [python]
+        # It has mrjob, so tasks need no zipped copy, which each of them would compile again.
+        options.update(python_bin=[python], bootstrap_mrjob=False)
     return {"include": common, "runners": {"hadoop": options}}
