@@ -253,7 +253,7 @@ def test_cluster_runs_a_job_survives_a_killed_daemon_and_leaves_nothing(tmp_path
     try:
         result = run_script("start", "--dir", folder)
         assert result.returncode == 0, result.stderr
-        assert 'eval "$(scripts/hadoop env)"' in result.stdout
+        assert f'eval "$(scripts/hadoop env --dir {folder})"' in result.stdout
         status = status_of(folder)
         assert status["ready"] and not status["safemode"]
         assert (status["datanodes"], status["nodemanagers"]) == (2, 2)
