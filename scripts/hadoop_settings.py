@@ -22,6 +22,13 @@ PORTS = [
 
 CONTAINER_MB = 768  # half of it is the JVM's heap, the rest for the Python of the task
 HEAP = f"-Xmx{CONTAINER_MB // 2}m"
+SMALL_TASKS = {
+    "mapreduce.map.memory.mb": str(CONTAINER_MB),
+    "mapreduce.reduce.memory.mb": str(CONTAINER_MB),
+    "mapreduce.map.java.opts": HEAP,
+    "mapreduce.reduce.java.opts": HEAP,
+    "mapreduce.task.io.sort.mb": "64",
+}
 # One container is the job's application master; three tasks for each node and more where there are cores.
 CONTAINERS_PER_NODE = max(4, (os.cpu_count() or 1) // len(NODES) + 1)
 
@@ -112,15 +119,11 @@ def site_files(folder, ports, home):
         "mapreduce.jobhistory.jhist.format": "json",
         "mapreduce.client.submit.file.replication": len(NODES),
         "yarn.app.mapreduce.am.resource.mb": CONTAINER_MB,
-        "mapreduce.map.memory.mb": CONTAINER_MB,
-        "mapreduce.reduce.memory.mb": CONTAINER_MB,
+        **SMALL_TASKS,
         "yarn.app.mapreduce.am.admin-command-opts": task_options,
         "mapreduce.admin.map.child.java.opts": task_options,
         "mapreduce.admin.reduce.child.java.opts": task_options,
         "yarn.app.mapreduce.am.command-opts": HEAP,
-        "mapreduce.map.java.opts": HEAP,
-        "mapreduce.reduce.java.opts": HEAP,
-        "mapreduce.task.io.sort.mb": 64,
         # A second attempt of a task that is not stuck would only take its cores.
         "mapreduce.map.speculative": "false",
         "mapreduce.reduce.speculative": "false",
@@ -192,12 +195,8 @@ def mrjob_conf(folder, home, version, python, common):
     options = {
         "hadoop_bin": [f"{home}/bin/hadoop", "--config", f"{folder}/conf"],
         "hadoop_streaming_jar": f"{home}/lib/hadoop-streaming-{version}.jar",
-        # The logs of tasks, and the history that says which of them failed first.
-        "hadoop_log_dirs": [
-            *(f"{folder}/logs/nm{node}" for node in NODES),
-            "hdfs:///tmp/hadoop-yarn/staging",
-        ],
-        "jobconf": {"mapreduce.job.reduces": "4"},
+        "hadoop_log_dirs": [f"{folder}/logs/nm{node}" for node in NODES],
+        "jobconf": {"mapreduce.job.reduces": "4", **SMALL_TASKS},
     }
     if python:
         # It has mrjob, so tasks need no zipped copy, which each of them would compile again.
