@@ -118,11 +118,12 @@ class Dedup(Job):
             summary = run.earlier_summary()
             run.display.say(f"complete already: {run.folder}")
         else:
-            inputs = run.bring(files)
-            try:
-                summary = self.run_stages(run, files, inputs)
-            except JobError as error:
-                raise self.located(run, error, inputs) from None
+            with run.session():
+                inputs = run.bring(files)
+                try:
+                    summary = self.run_stages(run, files, inputs)
+                except JobError as error:
+                    raise self.located(run, error, inputs) from None
             summary["seconds"] = watch()
             run.close(summary)
         run.display.say(summary_text(summary, self.options.output_dir))

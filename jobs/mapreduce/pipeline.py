@@ -236,6 +236,13 @@ class Run:
 
     # stages
 
+    @contextlib.contextmanager
+    def session(self):
+        """Within the block, what all stages share: where they need a cluster of their own, that."""
+        session = getattr(self.job._runner_class(), "session", None)
+        with session(self.job, self.tag, self.display.say) if session else contextlib.nullcontext():
+            yield
+
     def stage(self, name, job_class, arguments, inputs):
         """Run a job as a stage, or find it complete: its output folder.
 
