@@ -72,15 +72,11 @@ class Dedup(Job):
             help="candidate pairs that one reducer may hold; more are joined in rounds (default: 8388608)",
         )
 
-    def load_args(self, args):
-        super().load_args(args)
-        try:
-            check_text_options(self.options)
-            check_signature_options(self.options)
-            value_field(self.options)
-            self.choice = banding(self.options)
-        except ValueError as error:
-            self.arg_parser.error(str(error))
+    def check_options(self):
+        check_text_options(self.options)
+        check_signature_options(self.options)
+        value_field(self.options)
+        self.choice = banding(self.options)
 
     def steps(self):
         """None of its own: the stages are jobs."""

@@ -74,7 +74,14 @@ class Job(MRJob):
         super().load_args(args)
         if not self.is_task():
             self._find_settings()
+        try:
+            self.check_options()
+        except ValueError as error:
+            self.arg_parser.error(str(error))
         self.ship_code()
+
+    def check_options(self):
+        """Settle what the options leave open; ValueError, in one line, for one that is out of range."""
 
     def _find_settings(self):
         """Without settings of the user's, those of configs/ for the runner hold."""
