@@ -81,6 +81,10 @@ class Job(MRJob):
             from .runner import ForkRunner
 
             return ForkRunner
+        if self.options.runner == "emr":
+            from .emr import EmrRunner
+
+            return EmrRunner
         return super()._runner_class()
 
     def _print_help(self, options):
