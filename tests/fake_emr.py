@@ -1,9 +1,9 @@
 """Amazon EMR and S3 in this process, for tests: all that AWS receives is kept, and steps really run.
 
 moto answers the requests. A streaming step is run as Hadoop does it: a process a task, in a folder of its own
-with links to the files it ships; records that end at LF if the job asks for it; several reducers, by a hash of
-the key; keys sorted, values in no order; a TAB after a line that has none. What a step runs with `bash` finds
-`hadoop`, `yarn` and `mapred` of this cluster on its PATH.
+with links to the files it ships; records that end at LF if the job asks for it; several reducers, by a hash
+of the key; keys sorted, values in no order; a TAB after a line that has none. What a step runs with `bash`
+finds `hadoop`, `yarn` and `mapred` of this cluster on its PATH.
 """
 
 import contextlib
@@ -72,6 +72,7 @@ class FakeEmr:
         self.requests.clear()
         self.received.clear()
         self.on_step, self.runs, self.tells = lambda name: None, True, True
+        self._earlier = {cluster["Id"] for cluster in self.client("emr").list_clusters()["Clusters"]}
         for path in self.objects():
             self.s3.delete_object(Bucket=BUCKET, Key=path)
         for path in self.jobs.iterdir():
@@ -117,6 +118,14 @@ class FakeEmr:
     def sent(self, operation):
         """The parameters of all requests for an operation of EMR, in order."""
         return [parameters for name, parameters in self.requests if name == operation]
+
+    def started(self):
+        """The clusters made since the last `clear`."""
+        return [
+            cluster["Id"]
+            for cluster in self.client("emr").list_clusters()["Clusters"]
+            if cluster["Id"] not in self._earlier
+        ]
 
     def steps(self, cluster_id):
         """The steps of a cluster as the service tells of them, in order."""

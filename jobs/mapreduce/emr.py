@@ -47,7 +47,12 @@ app=$(yarn application -list -appStates FINISHED,FAILED,KILLED |
 
 
 class EmrRunner(EMRJobRunner):
-    tag = ""  # of the run: what its clusters and steps are found by
+    """Runs a job on a cluster of EMR.
+
+    `tag`, if set, ends the names of clusters and steps, so that a later driver finds them.
+    """
+
+    job = progress = tag = None
 
     @classmethod
     def _default_opts(cls):
@@ -112,7 +117,7 @@ class EmrRunner(EMRJobRunner):
 
     @classmethod
     @contextlib.contextmanager
-    def session(cls, job, tag="", say=log.info):
+    def session(cls, job, tag=None, say=log.info):
         """Within the block, the cluster that all stages of a job run on: made with the job's options and
         ended with the block, whatever happens; one that the user names is left running."""
         options = job.options
@@ -131,23 +136,27 @@ class EmrRunner(EMRJobRunner):
             finally:
                 options.cluster_id = None
 
-    def start_cluster(self, **changes):
-        """The id of a cluster with our options; `changes` are parameters of RunJobFlow."""
+    def start_cluster(self, step=None):
+        """The id of a new cluster: one that ends with a step, or one that waits for steps."""
         self._add_bootstrap_files_for_upload()
         self._upload_local_files()
         self._ran_job = True
-        return self._create_cluster(**changes)
+        return self._create_cluster(step=step)
 
-    def _create_cluster(self, persistent=False, **changes):
-        request = {**self._cluster_kwargs(), **changes}
+    def _create_cluster(self, persistent=False, step=None):
+        request = self._cluster_kwargs()
+        if step:
+            request["Steps"].append(step)
+            request["Instances"]["KeepJobFlowAliveWhenNoSteps"] = False
+            del request["AutoTerminationPolicy"]  # its driver may be at work while YARN is idle
         self._cluster_id = self.make_emr_client().run_job_flow(**request)["JobFlowId"]
         log.info("Created cluster %s", self._cluster_id)
         return self._cluster_id
 
     def _cluster_kwargs(self, persistent=False):
-        """A cluster that waits for steps, which come one at a time, but not for ever."""
         request = super()._cluster_kwargs()
         request["Name"] = " ".join(filter(None, (request["Name"], self.tag)))
+        # steps come one at a time
         request["Instances"]["KeepJobFlowAliveWhenNoSteps"] = True
         request["AutoTerminationPolicy"] = {"IdleTimeout": max(60, int(60 * self._opts["max_mins_idle"]))}
         # in the request itself: roles may be allowed to make clusters with a certain tag only
@@ -224,7 +233,12 @@ class EmrRunner(EMRJobRunner):
         return " ".join(filter(None, (super()._step_name(step_num), self.tag)))
 
     def _jobconf_for_step(self, step_num):
-        return {**super()._jobconf_for_step(step_num), "mapreduce.job.name": self._step_name(step_num)}
+        return {
+            **super()._jobconf_for_step(step_num),
+            "mapreduce.job.name": self._step_name(step_num),
+            # by itself Hadoop ends a record at a lone CR, too
+            "textinputformat.record.delimiter": "\n",
+        }
 
     def _add_steps_to_cluster(self, steps):
         for step in steps:
