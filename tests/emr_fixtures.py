@@ -21,6 +21,7 @@ def service(tmp_path_factory):
 def emr(service, monkeypatch):
     """The service, for a user who has an account there."""
     service.clear()
+    monkeypatch.setattr("boto3.DEFAULT_SESSION", None)  # it would remember another user's credentials
     monkeypatch.setattr("mrjob.emr._S3_LOG_WAIT_MINUTES", 0)  # logs are there at once
     for name, value in service.environment().items():
         monkeypatch.setenv(name, value)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 import zipfile
 import zlib
@@ -56,7 +57,7 @@ class FakeEmr:
         self._patches = contextlib.ExitStack()
         self._patch(Cluster, "add_applications", self._add_applications)
         self._patch(Cluster, "add_steps", self._add_steps)
-        ElasticMapReduceResponse.cancel_steps = self._cancel_steps
+        ElasticMapReduceResponse.cancel_steps = lambda response: self._cancel_steps(response)
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()
         self._server._server.app = self._recording(self._server._server.app)
@@ -185,6 +186,8 @@ class FakeEmr:
     def _run_step(self, cluster, step):
         from moto.core.utils import utcnow
 
+        while not hasattr(cluster, "supported_products"):  # it is still being made
+            time.sleep(0.01)
         arguments = list(step.hadoop_jar_step["Args"] if "Args" in step.hadoop_jar_step else step.args)
         state = self.on_step(step.name)
         if state is None and self.runs:

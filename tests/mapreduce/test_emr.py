@@ -3,6 +3,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -183,7 +184,7 @@ def test_interruption_ends_the_step_on_a_given_cluster(emr, conf):
     cluster = EmrRunner(conf_paths=[str(conf())]).start_cluster()
 
     def interrupt(name):
-        os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()  # once the step has its id
         return "RUNNING"
 
     emr.on_step = interrupt
@@ -238,7 +239,8 @@ def test_counters_come_from_the_cluster_or_else_from_its_logs(emr, conf):
     found = []
     for number, emr.tells in enumerate((True, False)):
         out = f"{OUT}{number}"
-        job = Candidates(["-r", "emr", "--conf-path", str(conf()), source, "--output-dir", out])
+        arguments = [source, "--output-dir", out, "--jobconf", "mapreduce.job.reduces=1"]
+        job = Candidates(["-r", "emr", "--conf-path", str(conf()), *arguments])
         with job.make_runner() as runner:
             runner.run()
             found.append(runner.counters()[0]["lsh"])
@@ -290,7 +292,7 @@ def test_boto3_must_be_installed(emr, conf, monkeypatch):
 
 def test_arguments_beyond_the_limit_of_a_step_are_refused(emr, conf):
     emr.runs = False
-    sources = [emr.put(f"in/{'long-name-' * 10}{number}.jsonl", b"\n") for number in range(100)]
+    sources = [emr.put(f"in/{'long-name-' * 90}{number}.jsonl", b"\n") for number in range(12)]
     assert "at most 10240 characters" in error_of(conf(), *sources, "--output-dir", OUT)
     assert [emr.state(cluster) for cluster in emr.started()] == ["TERMINATED"]
 
