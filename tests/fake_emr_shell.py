@@ -10,15 +10,12 @@ import urllib.request
 from pathlib import Path
 
 
-def get(endpoint, uri):
-    with urllib.request.urlopen(f"{endpoint}/{uri[len('s3://') :]}") as response:
+def s3(endpoint, uri, data=None):
+    """Get an object, or put data."""
+    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS test:test"}
+    url, method = f"{endpoint}/{uri[len('s3://') :]}", "GET" if data is None else "PUT"
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method)) as response:
         return response.read()
-
-
-def put(endpoint, uri, data):
-    headers = {"Content-Type": "application/octet-stream"}
-    url = f"{endpoint}/{uri[len('s3://') :]}"
-    urllib.request.urlopen(urllib.request.Request(url, data, headers, method="PUT")).close()
 
 
 def main(folder, endpoint, command, *arguments):
@@ -28,10 +25,10 @@ def main(folder, endpoint, command, *arguments):
     call = (command, *arguments)
     if call[:4] == ("hadoop", "fs", "-put", "-f"):
         source, target = call[4:]
-        put(endpoint, target, sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes())
+        s3(endpoint, target, sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes())
     elif call[:3] == ("hadoop", "fs", "-get"):
         source, target = call[3:]
-        Path(target).write_bytes(get(endpoint, source))
+        Path(target).write_bytes(s3(endpoint, source))
     elif call == ("yarn", "application", "-list", "-appStates", "FINISHED,FAILED,KILLED"):
         print(f"Total number of applications:{len(jobs)}")
         print("                Application-Id\t    Application-Name\t    Application-Type\t      User")
