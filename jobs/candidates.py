@@ -8,7 +8,7 @@ come in several blocks, and its bands are the sum
 import json
 
 from mapreduce.errors import JobError
-from mapreduce.job import DocumentsJob
+from mapreduce.job import DocumentsJob, slice_key
 from mapreduce.options import (
     add_bucket_cap,
     add_document_options,
@@ -35,6 +35,8 @@ DOCUMENTS = 1 << 15  # whose rows a mapper holds before it emits them
 
 
 class Candidates(DocumentsJob):
+    TELLS_PLACES = True
+
     def configure_args(self):
         super().configure_args()
         add_document_options(self)
@@ -89,10 +91,11 @@ class Candidates(DocumentsJob):
 
     def skip(self, number, line, error):
         """Stop at a bad line, or send it through the shuffle as a record for skipped/."""
-        path, line_number = self.place(number)
+        path, line_number, offset = self.place(number)
         if not self.options.skip_bad_records:
-            raise JobError(f"line {line_number} of {path}: {error}")
-        record = {"file": path, "line": line_number, "reason": str(error)}
+            after = f" after byte {offset}" if offset else ""
+            raise JobError(f"line {line_number}{after} of {path}: {error}")
+        record = {"file": path, "line": line_number, "offset": offset, "reason": str(error)}
         data, lengths = pack([json.dumps(record, ensure_ascii=False).encode()])
         self.count("skipped")
         yield "skipped", {"key": record_keys([line]), "record": data, "length": lengths}
@@ -122,9 +125,9 @@ class Candidates(DocumentsJob):
         rows, ids = map(concatenate, zip(*self.rows))
         self.rows, self.held = [], 0
         for number, block in deal(rows, self.slice_of(rows["bucket"])):
-            yield f"buckets {number}", block
+            yield slice_key("buckets", number), block
         for number, block in deal(ids, self.slice_of(ids["id"])):
-            yield f"ids {number}", block
+            yield slice_key("ids", number), block
 
     def slice_of(self, hashes):
         return (hashes >> np.uint64(32)) * np.uint64(self.options.slices) >> np.uint64(32)

@@ -11,7 +11,7 @@ in turn, until no edge changes, link each key to the least of its component (Kiv
 import pickle
 import tempfile
 
-from mapreduce.job import Job
+from mapreduce.job import Job, slice_key, slice_number
 
 import numpy as np
 from mrjob.step import MRStep
@@ -59,22 +59,23 @@ class Components(Job):
                 MRStep(mapper=self.spread_pairs, reducer=self.join_labels),
                 MRStep(mapper=self.pass_on, reducer=self.deal_slice),
             ]
-        return [MRStep(mapper=self.pass_pairs, reducer=self.deal_slice)]
+        one = {"mapreduce.job.reduces": "1"}
+        return [MRStep(mapper=self.pass_pairs, reducer=self.deal_slice, jobconf=one)]
 
     # in one reducer
 
     def pass_pairs(self, _, block):
         if "bands" in block:
-            yield "0", block
+            yield slice_key("keys", 0), block
 
-    def deal_slice(self, number, blocks):
+    def deal_slice(self, key, blocks):
         """whole components -> their pairs with targets, routes; holds the texts of a slice
 
         The pairs pass twice, the second time from a temporary file.
         """
         dealer = Dealer(self.options.target_size, split=not self.options.whole)
         # a slice has 2^24 numbers for its targets
-        base = np.uint64(self.options.first_target + (int(number) << 24))
+        base = np.uint64(self.options.first_target + (slice_number(key) << 24))
         with tempfile.TemporaryFile(dir=".") as file:
             held, rows = [], 0
             for block in in_parts(blocks):
@@ -117,7 +118,7 @@ class Components(Job):
         else:
             ends = {"first": np.maximum(first, second), "second": np.minimum(first, second)}
         for number, part in deal(ends, self.slice_of(ends["first"])):
-            yield f"{number}", part
+            yield slice_key("keys", number), part
 
     def link_stars(self, _, blocks):
         """all edges of some keys -> the edges of their stars; holds a slice"""
@@ -131,7 +132,7 @@ class Components(Job):
     def spread_pairs(self, _, block):
         """pairs and star edges -> both by the slice of the first key; of an edge that is the larger"""
         for number, part in deal(block, self.slice_of(block["first"])):
-            yield f"{number}", part
+            yield slice_key("keys", number), part
 
     def join_labels(self, _, blocks):
         """pairs and labels of some keys -> pairs by the slice of their label"""
@@ -149,7 +150,7 @@ class Components(Job):
             # the least key of a component has no edge: it is its own label
             labels = np.where(edges["first"][places] == labels, edges["second"][places], labels)
         for number, part in deal(pairs, self.slice_of(labels)):
-            yield f"{number}", part
+            yield slice_key("keys", number), part
 
     def pass_on(self, key, block):
         yield key, block

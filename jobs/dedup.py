@@ -7,15 +7,13 @@ standard output and the summary to standard error
     candidates -> components -> resolve -> keep
 """
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import tempfile
 
 from mapreduce.errors import JobError
-from mapreduce.inputs import estimated_records, expand, lines
+from mapreduce.inputs import average_line, opener
 from mapreduce.job import Job
 from mapreduce.options import (
     add_bucket_cap,
@@ -31,8 +29,9 @@ from mapreduce.options import (
     settle_format,
     value_field,
 )
-from mapreduce.pipeline import Run, fingerprint, part_files, spool
+from mapreduce.pipeline import Run
 from mapreduce.progress import Stopwatch, size
+from mapreduce.storage import LocalStorage
 
 import numpy as np
 
@@ -40,15 +39,19 @@ import lshlib
 from candidates import Candidates
 from components import Components
 from keep import Keep
-from lshlib.blocks import MARK, BlockProtocol, is_block, unpack
+from lshlib.blocks import MARK, BlockProtocol, unpack
 from lshlib.documents import RecordError, id_keys
 from lshlib.targets import ROUTE
+from publish import Publish
 from resolve import Resolve
 
 DOCUMENT = {"input_format", "id_field", "text_field", "skip_bad_records"}
 TEXT = {"shingle_size", "shingle_unit", "bag", "no_normalize", "seed"}
 SIGNATURE = {"threshold", "recall", "bands", "rows", "signature"}
 RESOLVE = {"verify", "keep"}
+PUBLISHED = {"pairs": "pairs", "clusters": "clusters", "keep": "kept"}
+SAMPLE = 1 << 20  # bytes of the input from which its records are estimated
+LEAST_SLICES = 64  # each reducer of a small cluster gets several
 MOST_SLICES = 2048  # more would cut a mapper's output into blocks of a few rows
 SLICE_ROWS = 1 << 18  # bucket rows that a reducer sorts at a time, about
 
@@ -74,11 +77,14 @@ class Dedup(Job):
         try:
             check_text_options(self.options)
             check_signature_options(self.options)
-            settle_format(self.options, [path for path in self.options.args if path != "-"])
             value_field(self.options)
             self.choice = banding(self.options)
         except ValueError as error:
             self.arg_parser.error(str(error))
+
+    def steps(self):
+        """None of its own: the stages are jobs."""
+        return []
 
     def ship_code(self):
         """Nothing: the stages ship it."""
@@ -89,13 +95,11 @@ class Dedup(Job):
             return
         with tempfile.TemporaryDirectory(prefix="dedup-", dir=self.options.local_tmp_dir) as folder:
             self.deduplicate(os.path.join(folder, "output"))
-            for path in part_files(os.path.join(folder, "output", "kept")):
-                with open(path, "rb") as file:
-                    shutil.copyfileobj(file, self.stdout, 1 << 20)
+            self.stdout.writelines(LocalStorage().lines(os.path.join(folder, "output", "kept")))
             self.stdout.flush()
 
     def deduplicate(self, folder):
-        watch, run = Stopwatch(), Run(folder, self)
+        watch, run = Stopwatch(), Run(folder, self, PUBLISHED)
         try:
             self.deduplicate_into(run, watch)
         except JobError as error:
@@ -104,30 +108,21 @@ class Dedup(Job):
             run.leave()
 
     def deduplicate_into(self, run, watch):
-        files, read = [], []
-        paths = self.options.args or ["-"]
-        named = [path for path in paths if path != "-"]
-        expand(named)  # a file that is missing is told before anything is made
-        run.open(named)
-        for path in paths:
-            if path == "-":
-                spooled, digest = spool(self.stdin, run.state)
-                run.names[spooled] = "standard input"
-                files.append(spooled)
-                read.append(["standard input", digest])
-            else:
-                found = expand([path])
-                files += found
-                read += fingerprint(found)
+        files, read = run.open(self.options.args or ["-"], self.stdin)
+        try:
+            settle_format(self.options, [file.path for file in files])
+            value_field(self.options)
+        except ValueError as error:
+            raise JobError(str(error)) from None
         if run.check_parameters(self.parameters(read)):
             summary = run.earlier_summary()
             run.display.say(f"complete already: {run.folder}")
-            run.close()
         else:
+            inputs = run.bring(files)
             try:
-                summary = self.run_stages(run, files)
+                summary = self.run_stages(run, files, inputs)
             except JobError as error:
-                raise located(self.options, error, files) from None
+                raise self.located(run, error, inputs) from None
             summary["seconds"] = watch()
             run.close(summary)
         run.display.say(summary_text(summary, self.options.output_dir))
@@ -138,20 +133,24 @@ class Dedup(Job):
         options = {f"--{name.replace('_', '-')}": getattr(self.options, name) for name in names}
         return {"version": lshlib.__version__, **options, "input": read}
 
-    def run_stages(self, run, files):
-        candidates = run.stage("candidates", Candidates, self.candidate_arguments(files), files)
-        skipped = self.publish_skipped(run, candidates)
-        pairs, routes = self.find_targets(run, files)
-        resolved = run.stage("resolve", Resolve, self.resolve_arguments(routes), [*files, *pairs])
-        removed = self.publish_resolved(run, resolved, skipped)
-        kept = run.stage("keep", Keep, [f"--removed={removed}"], files)
+    def run_stages(self, run, files, inputs):
+        run.stage("candidates", Candidates, self.candidate_arguments(run, files, inputs), inputs)
+        skipped = self.publish_skipped(run, inputs)
+        pairs, routes = self.find_targets(run, inputs)
+        resolved = run.stage("resolve", Resolve, self.resolve_arguments(routes), [*inputs, *pairs])
+        removed = run.scratch("removed.npy")
+        blocks = blocks_of(run.lines("resolve"), b"removed")
+        np.save(removed, np.sort(np.concatenate([skipped, *(block["key"] for block in blocks)])))
+        run.stage("pairs", Publish, ["--kind=pair"], [resolved])
+        run.stage("clusters", Publish, ["--kind=cluster"], [resolved])
+        run.stage("keep", Keep, [*arguments(self, DOCUMENT), f"--removed={removed}"], inputs)
         summary = self.summary(run)
-        run.publish(kept, "kept")
+        run.publish()
         return summary
 
-    def candidate_arguments(self, files):
-        rows = estimated_records(files) * self.choice.bands
-        slices = min(max(8, rows // SLICE_ROWS), MOST_SLICES)
+    def candidate_arguments(self, run, files, inputs):
+        rows = self.estimated_records(run, files, inputs) * self.choice.bands
+        slices = min(max(LEAST_SLICES, rows // SLICE_ROWS), MOST_SLICES)
         field = value_field(self.options)
         return [
             *arguments(self, DOCUMENT | TEXT | SIGNATURE | {"bucket_cap"}),
@@ -159,91 +158,105 @@ class Dedup(Job):
             *([f"--value-field={field}"] if field else []),
         ]
 
+    def estimated_records(self, run, files, inputs):
+        """About how many lines the input holds, from the start of the first file that has any."""
+        filled = [(file, path) for file, path in zip(files, inputs) if file.size]
+        if not filled:
+            return 0
+        total = sum(file.size * (4 if opener(file.path) else 1) for file, _ in filled)
+        file, path = filled[0]
+        return total // average_line(run.head(path, SAMPLE), opener(file.path))
+
     def resolve_arguments(self, routes, *more):
         names = DOCUMENT | TEXT | SIGNATURE | RESOLVE
         return [*arguments(self, names), f"--routes={os.path.abspath(routes)}", *more]
 
-    def find_targets(self, run, files):
-        """Files of candidate pairs with targets, and the file of the documents' routes to them.
+    def find_targets(self, run, inputs):
+        """Folders of candidate pairs with targets, and the file of the documents' routes to them.
 
         Components too large for one reducer are verified in parts first; what is left of them then goes
         through `components` again, whole.
         """
-        targets = self.components(run, "components", "candidates")
-        pairs = part_files(targets)
-        routes = load_routes(targets)
+        pairs = [self.components(run, "components", "candidates")]
+        routes = routes_in(run.lines("components"))
+        path = run.scratch("routes.npy")
         if routes["partial"].any():
-            path = run.path("partial.npy")
-            save_array(path, routes[routes["partial"]])
-            run.stage("verify", Resolve, self.resolve_arguments(path, "--pairs-only"), [*files, *pairs])
-            rest = self.components(run, "components-again", "verify", "--whole", f"--first-target={1 << 48}")
-            pairs += part_files(rest)
-            routes = np.concatenate([routes[~routes["partial"]], load_routes(rest)])
+            np.save(path, routes[routes["partial"]])
+            run.stage("verify", Resolve, self.resolve_arguments(path, "--pairs-only"), [*inputs, *pairs])
+            pairs.append(
+                self.components(run, "components-again", "verify", "--whole", f"--first-target={1 << 48}")
+            )
+            rest = routes_in(run.lines("components-again"))
+            routes = np.concatenate([routes[~routes["partial"]], rest])
             routes.sort(order="key")
-        path = run.path("routes.npy")
-        save_array(path, routes)
+        np.save(path, routes)
         return pairs, path
 
     def components(self, run, name, source, *arguments):
         """The stage that deals a stage's pairs to targets, after rounds of stars where they are many."""
-        inputs = part_files(run.output(source))
+        pairs = run.output(source)
         rows = run.stages[source]["counters"].get("rows of pairs", 0)
         if rows <= self.options.edges_in_memory:
-            return run.stage(name, Components, arguments, inputs)
+            return run.stage(name, Components, arguments, [pairs])
         slices = f"--slices={max(8, -(-rows // self.options.edges_in_memory))}"
-        edges, changed, number = inputs, True, 0
+        edges, changed, number = pairs, True, 0
         while changed:
             number += 1
             changed = 0
             for star in ("large", "small"):
                 stage = f"{name}-{star}-star-{number}"
-                edges = part_files(run.stage(stage, Components, ["--star", star, slices], edges))
+                edges = run.stage(stage, Components, ["--star", star, slices], [edges])
                 changed += run.stages[stage]["counters"].get("changed edges", 0)
-        return run.stage(name, Components, [*arguments, "--labelled", slices], [*inputs, *edges])
+        return run.stage(name, Components, [*arguments, "--labelled", slices], [pairs, edges])
 
-    def publish_skipped(self, run, candidates):
+    def publish_skipped(self, run, inputs):
         """skipped/, in the order of files and lines, if any; the keys of the skipped lines."""
         keys, records = [np.zeros(0, np.uint64)], []
-        for block in blocks_of(candidates, b"skipped"):
-            keys.append(block["key"])
-            for record in map(json.loads, unpack(block["record"], block["length"])):
-                records.append({**record, "file": run.names.get(record["file"], record["file"])})
-        if records:
-            folder = run.path("skipped")
-            os.makedirs(folder, exist_ok=True)
+        if run.stages["candidates"]["counters"].get("skipped"):
+            for block in blocks_of(run.lines("candidates"), b"skipped"):
+                keys.append(block["key"])
+                records += map(json.loads, unpack(block["record"], block["length"]))
+            places = {(record["file"], record["offset"]) for record in records}
+            before = {place: run.lines_before(*place, inputs) for place in places}
+            for record in records:
+                record["line"] += before[record["file"], record.pop("offset")]
+                record["file"] = run.renamed(record["file"])
             records.sort(key=lambda record: (record["file"], record["line"]))
-            with open(os.path.join(folder, "part-00000"), "w", encoding="utf-8") as file:
-                for record in records:
-                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
-            run.publish(folder, "skipped")
+            lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            run.write("skipped", "".join(lines).encode())
         return np.concatenate(keys)
 
-    def publish_resolved(self, run, resolved, skipped):
-        """Part the resolved lines into pairs/ and clusters/; the file of the keys to leave out."""
-        path = run.path("removed.npy")
-        if os.path.exists(path):
-            return path
-        folders = {b"pair": run.path("pairs"), b"cluster": run.path("clusters")}
-        for folder in folders.values():
-            shutil.rmtree(folder, ignore_errors=True)
-            os.makedirs(folder)
-        removed = [skipped]
-        for part in part_files(resolved):
-            with contextlib.ExitStack() as stack, open(part, "rb") as source:
-                files = {
-                    kind: stack.enter_context(open(os.path.join(folder, os.path.basename(part)), "wb"))
-                    for kind, folder in folders.items()
-                }
-                for line in source:
-                    if is_block(line):
-                        removed.append(BlockProtocol().read(line)[1]["key"])
-                    else:
-                        kind, _, record = line.partition(b"\t")
-                        files[kind].write(record)
-        run.publish(folders[b"pair"], "pairs")
-        run.publish(folders[b"cluster"], "clusters")
-        save_array(path, np.sort(np.concatenate(removed)))
-        return path
+    def located(self, run, error, inputs):
+        """For a line counted from within a file, and an id given twice, the error that names the places."""
+        message = str(error)
+        found = re.search(r"line (\d+) after byte (\d+) of (\S+?): ", message)
+        if found:
+            line = int(found[1]) + run.lines_before(found[3], int(found[2]), inputs)
+            return JobError(message.replace(found[0], f"line {line} of {found[3]}: "))
+        found = re.search(r"id key (\d+)", message)
+        return self.given_twice(run, int(found[1]), inputs) or error if found else error
+
+    def given_twice(self, run, key, inputs):
+        """The error for ids with one key, if they are found."""
+        places = []
+        document_layout = layout(self.options)
+        for path in inputs:
+            for number, line in enumerate(run.input_lines(path), 1):
+                try:
+                    id_ = document_layout.read(line.rstrip(b"\r\n")).id
+                except RecordError:  # a blank line, or one that was skipped
+                    continue
+                if int(id_keys([id_])[0]) == key:
+                    places.append((id_, f"line {number} of {path}"))
+        if len(places) < 2:
+            return None
+        (one, here), (other, there) = places[:2]
+        if one == other:
+            return JobError(f"ids must differ, got {json.dumps(one)} twice: {here} and {there}")
+        return JobError(
+            f"ids must have different keys, got one for {json.dumps(one)} and {json.dumps(other)}: "
+            f"{here} and {there}"
+        )
 
     def summary(self, run):
         names = ("documents", "empty", "skipped", "clusters", "removed", "kept")
@@ -270,57 +283,23 @@ class Dedup(Job):
         }
 
 
-def located(options, error, files):
-    """For an id given twice the error that names it and its places; any other error as it is."""
-    found = re.search(r"id key (\d+)", str(error))
-    if not found:
-        return error
-    places = []
-    document_layout = layout(options)
-    for path in files:
-        for number, line in enumerate(lines(path), 1):
-            try:
-                id_ = document_layout.read(line).id
-            except RecordError:  # a blank line, or one that was skipped
-                continue
-            if int(id_keys([id_])[0]) == int(found.group(1)):
-                places.append((id_, f"line {number} of {path}"))
-    if len(places) < 2:
-        return error
-    (one, here), (other, there) = places[:2]
-    if one == other:
-        return JobError(f"ids must differ, got {json.dumps(one)} twice: {here} and {there}")
-    return JobError(
-        f"ids must have different keys, got one for {json.dumps(one)} and {json.dumps(other)}: "
-        f"{here} and {there}"
-    )
-
-
-def blocks_of(folder, key):
-    """The blocks with this key in a stage's output."""
+def blocks_of(lines, key):
+    """The blocks with this key among the lines of a stage's output."""
     protocol = BlockProtocol()
-    for path in part_files(folder):
-        with open(path, "rb") as file:
-            for line in file:
-                if line.startswith(MARK + key + b"\t"):
-                    yield protocol.read(line)[1]
+    for line in lines:
+        if line.startswith(MARK + key + b"\t"):
+            yield protocol.read(line.rstrip(b"\n"))[1]
 
 
-def load_routes(folder):
+def routes_in(lines):
     """The routes that `components` put out, sorted by key."""
     found = [np.zeros(0, ROUTE)]
-    for block in blocks_of(folder, b"routes"):
+    for block in blocks_of(lines, b"routes"):
         routes = np.zeros(len(block["key"]), ROUTE)
         for name in ROUTE.names:
             routes[name] = block[name]
         found.append(routes)
     return np.sort(np.concatenate(found), order="key")
-
-
-def save_array(path, array):
-    """Write an array that is whole or absent."""
-    np.save(path + ".tmp.npy", array)
-    os.rename(path + ".tmp.npy", path)
 
 
 def summary_text(summary, folder):

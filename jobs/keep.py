@@ -4,7 +4,8 @@ Input: documents
 Output: the lines of the documents whose keys are not in --removed, as they came
 """
 
-from mapreduce.job import DocumentsJob, LineProtocol
+from mapreduce.job import LinesJob
+from mapreduce.options import add_document_options, settle_format
 
 import numpy as np
 from mrjob.step import MRStep
@@ -12,17 +13,23 @@ from mrjob.step import MRStep
 from lshlib.documents import record_keys
 
 
-class Keep(DocumentsJob):
-    OUTPUT_PROTOCOL = LineProtocol
-
+class Keep(LinesJob):
     def configure_args(self):
         super().configure_args()
+        add_document_options(self)
         self.add_file_arg("--removed", help="sorted keys of the documents to leave out (.npy)")
 
     def load_args(self, args):
         super().load_args(args)
         if self.options.removed is None:
             self.arg_parser.error("--removed must be given, got none")
+        try:
+            settle_format(self.options, self.options.args)
+        except ValueError as error:
+            self.arg_parser.error(str(error))
+
+    def separator(self):
+        return b"\t" if self.options.input_format == "tsv" else super().separator()
 
     def steps(self):
         return [MRStep(**self.document_mapper())]

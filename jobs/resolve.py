@@ -9,7 +9,7 @@ import json
 import tempfile
 
 from mapreduce.errors import JobError
-from mapreduce.job import BATCH, DocumentsJob, LineProtocol
+from mapreduce.job import BATCH, DocumentsJob, LineProtocol, slice_key
 from mapreduce.options import (
     add_document_options,
     add_resolve_options,
@@ -86,7 +86,7 @@ class Resolve(DocumentsJob):
         routes = np.load(self.options.routes, mmap_mode="r")
         places, targets = look_up(routes, record_keys(lines))
         for place, target in zip(places.tolist(), targets.tolist()):
-            yield f"{target}", portable(lines[place])
+            yield slice_key("target", target), portable(lines[place])
 
     def route_pairs(self, line):
         _, pairs = BlockProtocol().read(line)
@@ -96,7 +96,7 @@ class Resolve(DocumentsJob):
                 del block["target"], block["partial"]
                 block.setdefault("jaccard", np.full(len(block["first"]), np.nan))
                 block.setdefault("seen", ~np.isnan(block["jaccard"]))
-                yield f"{target}", block
+                yield slice_key("target", target), block
 
     # a target
 

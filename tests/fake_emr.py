@@ -260,7 +260,7 @@ class Streaming:
 
     def __init__(self, emr, arguments):
         self.emr = emr
-        self.settings, self.inputs, self.shipped = {}, [], []
+        self.settings, self.environment, self.inputs, self.shipped = {}, {}, [], []
         self.mapper = self.combiner = self.reducer = self.output = None
         words = iter(arguments)
         for word in words:
@@ -270,6 +270,9 @@ class Streaming:
                 self.settings[name] = setting
             elif word in ("-files", "-archives"):
                 self.shipped += [(word, *item.split("#")) for item in value.split(",")]
+            elif word == "-cmdenv":
+                name, _, setting = value.partition("=")
+                self.environment[name] = setting
             elif word == "-input":
                 self.inputs.append(value)
             else:
@@ -283,12 +286,14 @@ class Streaming:
         with tempfile.TemporaryDirectory(dir=self.emr.folder) as folder:
             self.folder = Path(folder)
             self._localize()
+            self.counters["Job Counters "]["Launched reduce tasks"] = 0  # a job always has some
             mapped = [self._task("map", self.mapper, data, **place) for place, data in self._splits()]
             if self.failed:
                 return
             reduces = int(self.settings.get("mapreduce.job.reduces", PARTS))
             if not self.reducer:
-                parts = [b"".join(key + b"\t" + value + b"\n" for key, value in out) for out in mapped]
+                separator = self.settings.get("mapreduce.output.textoutputformat.separator", "\t").encode()
+                parts = [b"".join(key + separator + value + b"\n" for key, value in out) for out in mapped]
             else:
                 parts = [self._reduce(mapped, part, reduces) for part in range(reduces)]
         if not self.failed:
@@ -315,7 +320,7 @@ class Streaming:
         result = subprocess.run(
             shlex.split(command),
             cwd=cwd,
-            env={**self.emr.node_environment(), **environment, **place},
+            env={**self.emr.node_environment(), **environment, **self.environment, **place},
             input=data,
             capture_output=True,
         )
@@ -328,6 +333,8 @@ class Streaming:
                 errors.append(line)
         self.stderr.append("\n".join(errors))
         self.failed |= result.returncode != 0
+        if kind == "map" and self.settings.get("stream.map.output") == "typedbytes":
+            return list(_typed_bytes(result.stdout))
         # hadoop reads the lines of a task as it reads its input, but any CR ends one, too
         lines = re.split(rb"\r\n|\n|\r", result.stdout)[:-1]
         return [(key, value) for key, _, value in (line.partition(b"\t") for line in lines)]
@@ -390,3 +397,13 @@ class Streaming:
         if (place.scheme, place.netloc) != ("s3", BUCKET):
             raise ValueError(f"not in the bucket: {uri}")
         return place.path.lstrip("/")
+
+
+def _typed_bytes(data):
+    """Pairs of byte strings out of Hadoop's typed bytes: a type, a length of four bytes, the string."""
+    strings, place = [], 0
+    while place < len(data):
+        length = int.from_bytes(data[place + 1 : place + 5], "big")
+        strings.append(data[place + 5 : place + 5 + length])
+        place += 5 + length
+    return zip(strings[::2], strings[1::2])

@@ -9,9 +9,12 @@ been idle for `max_mins_idle`.
 """
 
 import contextlib
+import fnmatch
+import json
 import os
 import re
 import signal
+import socket
 import threading
 import time
 
@@ -22,6 +25,8 @@ from mrjob.parse import is_s3_uri, parse_s3_uri
 from mrjob.step import StepFailedException
 
 from .errors import PREFIX, JobError
+from .hadoop import StreamingRunner
+from .storage import File, _is_hidden, _start_of
 
 ACTIVE = "STARTING", "BOOTSTRAPPING", "RUNNING", "WAITING"
 RUNNER_JAR = "command-runner.jar"  # runs a command on the cluster's first node
@@ -46,13 +51,8 @@ app=$(yarn application -list -appStates FINISHED,FAILED,KILLED |
 """
 
 
-class EmrRunner(EMRJobRunner):
-    """Runs a job on a cluster of EMR.
-
-    `tag`, if set, ends the names of clusters and steps, so that a later driver finds them.
-    """
-
-    job = progress = tag = None
+class EmrRunner(StreamingRunner, EMRJobRunner):
+    """Runs a job on a cluster of EMR; the names of its clusters and steps end with the `tag`."""
 
     @classmethod
     def _default_opts(cls):
@@ -112,6 +112,13 @@ class EmrRunner(EMRJobRunner):
                 reasons = {"404": "there is no such bucket", "403": "these credentials may not use it"}
                 reason = reasons.get(error.response["Error"]["Code"], str(error))
                 raise JobError(f"s3://{bucket}: {reason}") from None
+
+    def remote_storage(self):
+        return S3Storage(self.fs.s3.make_s3_client())
+
+    def tmp_folder(self):
+        """The folder for what is needed during a run only."""
+        return self._opts["cloud_tmp_dir"].rstrip("/")
 
     # clusters
 
@@ -236,8 +243,6 @@ class EmrRunner(EMRJobRunner):
         return {
             **super()._jobconf_for_step(step_num),
             "mapreduce.job.name": self._step_name(step_num),
-            # by itself Hadoop ends a record at a lone CR, too
-            "textinputformat.record.delimiter": "\n",
         }
 
     def _add_steps_to_cluster(self, steps):
@@ -295,6 +300,130 @@ class EmrRunner(EMRJobRunner):
         return (
             parse_report(b"".join(self.fs.cat(uri)).decode(errors="replace")) if self.fs.exists(uri) else {}
         )
+
+
+class S3Storage:
+    """What a client of boto3 reaches; a folder is there once something is in it."""
+
+    def __init__(self, client):
+        self._client = client
+
+    def renames(self, _):
+        return False
+
+    def find(self, paths):
+        found = []
+        for path in paths:
+            pattern, base = path.rstrip("/"), re.split(r"[*?\[]", path)[0].rstrip("/")
+            named = [
+                file
+                for file in self._list(base)
+                if any(fnmatch.fnmatchcase(file.path, one) for one in (pattern, pattern + "/*"))
+            ]
+            if not named:
+                raise JobError(f"no such file: {path}")
+            files = [file for file in named if file.size and not _is_hidden(file.path, path)]
+            if not files:
+                raise JobError(f"a directory given as input must hold files, got an empty one: {path}")
+            found += sorted(files)
+        return found
+
+    def names(self, folder):
+        files = self._list(folder)
+        if any(file.path == folder for file in files):
+            raise JobError(f"--output-dir must be a directory, got the file {folder}")
+        found = {file.path[len(folder) + 1 :].partition("/")[0] for file in self._below(folder)}
+        return sorted(found) or None
+
+    def sizes(self, folder):
+        return {file.path[len(folder) + 1 :]: file.size for file in self._below(folder)}
+
+    def lines(self, folder):
+        for path in self._parts(folder):
+            yield from self._body(path).iter_lines(1 << 20, keepends=True)
+
+    def read(self, path):
+        return self._body(path).read()
+
+    def open(self, path):
+        return contextlib.closing(self._body(path))
+
+    def write(self, path, data):
+        self._client.put_object(**_place(path), Body=data)
+
+    def make(self, folder):
+        """Nothing: writing a file makes its folder."""
+
+    def upload(self, source, folder):
+        """Copy a folder of this machine, as `folder`."""
+        for name in sorted(os.listdir(source)):
+            place = _place(f"{folder}/{name}")
+            self._client.upload_file(os.path.join(source, name), place["Bucket"], place["Key"])
+
+    def download(self, folder, target):
+        """Copy the part files of a folder to this machine, into a new folder."""
+        os.makedirs(target)
+        for path in self._parts(folder):
+            place = _place(path)
+            name = os.path.join(target, path.rpartition("/")[2])
+            self._client.download_file(place["Bucket"], place["Key"], name)
+
+    def remove(self, *paths):
+        for path in paths:
+            bucket = _place(path)["Bucket"]
+            keys = [
+                {"Key": _place(file.path)["Key"]}
+                for file in self._list(path)
+                if file.path == path or file.path.startswith(path + "/")
+            ]
+            for start in range(0, len(keys), 1000):  # a limit of S3
+                chunk = {"Objects": keys[start : start + 1000], "Quiet": True}
+                failed = self._client.delete_objects(Bucket=bucket, Delete=chunk).get("Errors")
+                if failed:
+                    raise JobError(f"{path}: {failed[0]['Message']}")
+
+    def lock(self, path, folder):
+        """As for a local folder; the lock is an object with its owner, void if that was here and is gone."""
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "start": _start_of(os.getpid())}
+        data = json.dumps(owner).encode()
+        try:
+            self._client.put_object(**_place(path), Body=data, IfNoneMatch="*")
+        except self._client.exceptions.ClientError as error:
+            if error.response["Error"]["Code"] not in ("PreconditionFailed", "ConditionalRequestConflict"):
+                raise
+            other = json.loads(self.read(path))
+            if other["host"] != owner["host"] or _start_of(other["pid"]) == other["start"]:
+                raise JobError(
+                    f"another run is at work in {folder}: process {other['pid']} of {other['host']} "
+                    f"(if it is dead, remove {path})"
+                ) from None
+            self.write(path, data)
+        return lambda: self.remove(path)
+
+    def _list(self, prefix):
+        place = _place(prefix)
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=place["Bucket"], Prefix=place["Key"]
+        )
+        return [
+            File(f"s3://{place['Bucket']}/{item['Key']}", item["Size"], item["ETag"].strip('"'))
+            for page in pages
+            for item in page.get("Contents", ())
+        ]
+
+    def _below(self, folder):
+        return self._list(folder + "/")
+
+    def _parts(self, folder):
+        return sorted(file.path for file in self._list(f"{folder}/part-"))
+
+    def _body(self, path):
+        return self._client.get_object(**_place(path))["Body"]
+
+
+def _place(uri):
+    bucket, _, key = re.sub(r"^\w+://", "", uri).partition("/")
+    return {"Bucket": bucket, "Key": key}
 
 
 def parse_report(text):

@@ -1,7 +1,9 @@
 """Stages one after another in an output directory that knows what is complete.
 
-OUT/.run/ holds the parameters of the run, a folder for each complete stage and temporary files; what is
-published in OUT appears whole, by a rename. OUT/summary.json comes last and ends the run.
+OUT/.run/ holds the parameters of the run and, of each complete stage, a report NAME.json; a stage without
+one is run again. The data of a stage are in NAME/ beside it or, where the tasks run on a cluster and OUT is a
+folder of this machine, in the cluster's temporary folder. What is published appears in OUT whole;
+OUT/summary.json comes last and ends the run.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import sys
 import tempfile
 
@@ -20,154 +23,259 @@ from mrjob.step import StepFailedException
 from mrjob.util import log_to_null
 
 from .errors import PREFIX, JobError
-from .inputs import MAGIC, is_remote
+from .inputs import MAGIC, is_remote, opener
+from .job import count_lines
 from .progress import Display, Stopwatch, size
+from .storage import File, LocalStorage, path_part
 
 SUMMARY = "summary.json"
 _STATE = ".run"
+_INPUT = "input"  # the stage that brings files of this machine to a cluster
 
 
 class Run:
-    """One run of a pipeline into one output directory."""
+    """One run of a pipeline into one output directory.
 
-    def __init__(self, folder, job):
-        self.folder, self.job = folder, job
-        self._link, place = _plain_path(os.path.abspath(folder))
-        self.state = os.path.join(place, _STATE)
-        self.names = {}  # what to call files that are ours, in messages
+    `job` is the pipeline, with the options of the user. `published` tells for some stages the name that their
+    output has in the output directory.
+    """
+
+    def __init__(self, folder, job, published):
+        self.folder, self.job, self.published = folder, job, published
+        self.engine = job.options.runner or "inline"
         self.display = Display(job.options.quiet)
         self.parameters, self.stages = {}, {}
-        self._lock = None
+        self._names = {}  # {path of an input file: what the user calls it}
+        self._sizes = {}  # bytes of each input file and of each stage's output
+        self._reports, self._leftovers = {}, set()
+        self._lock = self._link = self._remote = self._scratch = None
+        if is_remote(folder):
+            self.place = folder.rstrip("/")
+        else:
+            self._link, self.place = _plain_path(os.path.abspath(folder))
+        self.state = self.data = f"{self.place}/{_STATE}"
+        owner = folder if is_remote(folder) else f"{socket.gethostname()} {os.path.realpath(folder)}"
+        self.tag = f"lsh-{hashlib.sha256(owner.encode()).hexdigest()[:16]}"
+        if self.engine not in ("inline", "local"):
+            self._reach_cluster(job.make_runner())
+        self._home = self._at(self.place)
 
-    def path(self, *names):
-        return os.path.join(self.state, *names)
+    def _reach_cluster(self, runner):
+        self._remote = runner.remote_storage()
+        self._stop_jobs = runner.stop_jobs
+        if not is_remote(self.folder) and runner.tmp_folder():
+            self.data = f"{runner.tmp_folder()}/{self.tag}"
+
+    def _at(self, path):
+        """The storage of a path."""
+        if not is_remote(path):
+            return LocalStorage()
+        if not self._remote:
+            raise JobError(f"files must be on this machine with -r {self.engine}, got {path}")
+        return self._remote
+
+    def scratch(self, name):
+        """The path for a file of the driver's own, on this machine."""
+        if not self._scratch:
+            self._scratch = tempfile.mkdtemp(prefix="lsh-", dir=self._local_tmp_dir())
+        return os.path.join(self._scratch, name)
+
+    def _local_tmp_dir(self):
+        """Where temporary files go: where the user said, else beside local output, which may be large."""
+        if self.job.options.local_tmp_dir or is_remote(self.place):
+            return self.job.options.local_tmp_dir
+        folder = f"{self.state}/tmp"
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def _clear_tmp(self):
+        """Remove the temporary files of a killed process."""
+        for name in os.listdir(folder) if os.path.isdir(folder := f"{self.state}/tmp") else ():
+            if f"{folder}/{name}" != self._scratch:
+                self._home.remove(f"{folder}/{name}")
 
     # the output directory
 
-    def open(self, inputs):
-        """Take the output directory into use, or refuse it in one line."""
-        if is_remote(self.folder):
-            raise JobError(f"--output-dir must be a folder of this machine, got {self.folder}")
-        for path in inputs:
-            source = os.path.realpath(path)
-            inside = os.path.realpath(self.folder)
-            if not is_remote(path) and os.path.commonpath([source, inside]) in (source, inside):
+    def open(self, paths, stream):
+        """Take the output directory into use, or refuse it in one line: (input files, what identifies them).
+
+        `paths` are files, globs, folders, and - for the stream.
+        """
+        found = {path: self._at(path).find([path]) for path in paths if path != "-"}
+        for path in found:
+            if _overlap(path, self.folder):
                 raise JobError(f"--output-dir must be apart from the input, got {self.folder} and {path}")
-        if os.path.exists(self.folder) and not os.path.isdir(self.folder):
-            raise JobError(f"--output-dir must be a directory, got the file {self.folder}")
-        if os.path.isdir(self.folder):
-            names = set(os.listdir(self.folder))
-            if names and not names & {_STATE, SUMMARY}:
-                raise JobError(
-                    f"--output-dir must be empty or hold a run, got {self.folder} with {min(names)} in it"
-                )
-        os.makedirs(self.folder, exist_ok=True)
-        if not os.path.exists(self._summary_path()):
-            os.makedirs(self.state, exist_ok=True)
-            self._lock_state()
+        names = self._home.names(self.place) or []
+        if names and not {_STATE, SUMMARY} & set(names):
+            raise JobError(
+                f"--output-dir must be empty or hold a run, got {self.folder} with {min(names)} in it"
+            )
+        self._complete = SUMMARY in names
+        if not self._complete:
+            self._home.make(self.state)
+            self._lock = self._home.lock(f"{self.state}/lock", self.folder)
+            if _STATE in names:
+                self._find_stages(set(names) & set(self.published.values()))
+        files, told = [], []
+        for path in paths:
+            if path == "-":
+                spooled, digest = spool(stream, self.scratch("stdin"))
+                self._names[spooled] = "standard input"
+                files.append(File(spooled, os.path.getsize(spooled), digest))
+                told.append(["standard input", digest])
+            else:
+                files += found[path]
+                told += [[_absolute(file.path), file.size, file.changed] for file in found[path]]
+        return files, told
 
-    def _lock_state(self):
-        """Let one process at a time work here; the system lets go of the lock when it ends."""
-        with contextlib.suppress(ImportError):  # no fcntl, no lock
-            import fcntl
-
-            self._lock = open(self.path("lock"), "w")
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise JobError(f"another run is at work in {self.folder}") from None
+    def _find_stages(self, published):
+        """Learn what an earlier process completed, and end what it may have left at work."""
+        if self._remote:
+            self._stop_jobs(self.tag)
+        found = self._home.sizes(self.state)
+        for name in found:
+            stage, ending = os.path.splitext(name)
+            if ending == ".json" and "/" not in name:
+                self._reports[stage] = self._home.read(f"{self.state}/{name}")
+        if self.data != self.state:
+            found = self._at(self.data).sizes(self.data)
+        self._leftovers = {name.partition("/")[0] for name in found if "/" in name} | published
 
     def check_parameters(self, parameters):
         """Refuse the output of other parameters; True if this very run is complete already."""
         self.parameters = parameters
-        for path, complete in ((self._summary_path(), True), (self.path("parameters.json"), False)):
-            if os.path.exists(path):
-                earlier = self._parameters_in(path)
-                for name in sorted({*earlier, *parameters}):
-                    if earlier.get(name) != parameters.get(name):
-                        if complete:
-                            self.close()
-                        was, now = _difference(earlier.get(name), parameters.get(name))
-                        raise JobError(
-                            f"{self.folder} holds a run with {name} {was}, got {now}: "
-                            "choose another --output-dir"
-                        )
-                return complete
-        write_json(self.path("parameters.json"), {"parameters": parameters})
-        return False
+        name = SUMMARY if self._complete else f"{_STATE}/parameters.json"
+        if self._complete:
+            self._reports["summary"] = self._home.read(f"{self.place}/{SUMMARY}")
+        data = self._reports.get("summary" if self._complete else "parameters")
+        if data is None:
+            self._clear_tmp()
+            data = self._reports["parameters"] = to_json({"parameters": parameters})
+            self._home.write(f"{self.state}/parameters.json", data)
+            return False
+        earlier = self._parameters_in(data, os.path.basename(name))
+        for option in sorted({*earlier, *parameters}):
+            if earlier.get(option) != parameters.get(option):
+                was, now = _difference(earlier.get(option), parameters.get(option))
+                raise JobError(
+                    f"{self.folder} holds a run with {option} {was}, got {now}: choose another --output-dir"
+                )
+        self._clear_tmp()
+        return self._complete
 
-    def _parameters_in(self, path):
+    def _parameters_in(self, data, name):
         try:
-            with open(path, encoding="utf-8") as file:
-                return dict(json.load(file)["parameters"])
+            return dict(json.loads(data)["parameters"])
         except (ValueError, KeyError, TypeError):
             raise JobError(
                 f"--output-dir must be empty or hold a run, got {self.folder} with another program's "
-                f"{os.path.basename(path)} in it"
+                f"{name} in it"
             ) from None
 
-    def _summary_path(self):
-        return os.path.join(self.folder, SUMMARY)
-
     def earlier_summary(self):
-        with open(self._summary_path()) as file:
-            return json.load(file)
+        return json.loads(self._reports["summary"])
 
     def close(self, summary=None):
         """Remove what only a resumed run needs, once the summary stands."""
-        self.display.close()
         if summary is not None:
-            write_json(self._summary_path(), summary)
-        shutil.rmtree(self.state, ignore_errors=True)
+            self._home.write(f"{self.place}/{SUMMARY}", to_json(summary))
+        if self.data != self.state and not self._complete:
+            self._at(self.data).remove(self.data)
+        if self._lock or not self._complete:
+            self._home.remove(self.state)
         self.leave()
 
     def leave(self):
         """Let others at the output directory, whatever is in it."""
         self.display.close()
         if self._lock:
-            self._lock.close()
-        if self._link:
-            shutil.rmtree(self._link, ignore_errors=True)
+            self._lock()
+            self._lock = None
+        for folder in filter(None, (self._link, self._scratch)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    # input
+
+    def bring(self, files):
+        """The paths of the input files where the tasks find them."""
+        if self.data == self.state and not is_remote(self.state):
+            paths = [file.path for file in files]
+        else:
+            paths = self._upload(files)
+        self._sizes.update(zip(paths, (file.size for file in files)))
+        return paths
+
+    def _upload(self, files):
+        """Bring what is on this machine to the cluster, as a stage."""
+        folder = self.output(_INPUT)
+        paths = [
+            file.path if is_remote(file.path) else f"{folder}/{number:05d}-{os.path.basename(file.path)}"
+            for number, file in enumerate(files)
+        ]
+        local = {path: file.path for path, file in zip(paths, files) if path != file.path}
+        self._names.update((path, self._names.get(name, name)) for path, name in local.items())
+        if local and _INPUT not in self._reports:
+            watch = Stopwatch()
+            self._clear(_INPUT)
+            links = self.scratch(_INPUT)
+            os.makedirs(links)
+            for path, source in local.items():
+                os.symlink(os.path.abspath(source), os.path.join(links, os.path.basename(path)))
+            self._at(folder).upload(links, folder)
+            total = sum(file.size for file in files)
+            self._complete_stage(_INPUT, watch, total, total, {})
+        if local:
+            self.stages[_INPUT] = self._report(_INPUT)
+        return paths
 
     def renamed(self, text):
-        """A message with the names of files that the user knows."""
-        for path, name in self.names.items():
-            text = text.replace(path, name)
+        """A message with the names of input files that the user knows."""
+        for path, name in self._names.items():
+            text = re.sub(rf"(\w+://[^\s/]*)?{re.escape(path_part(path))}", lambda _, name=name: name, text)
         return text
 
     # stages
 
     def stage(self, name, job_class, arguments, inputs):
-        """Run a job as a stage, or find it complete: its output folder."""
-        folder = self.path(name)
-        if not os.path.exists(os.path.join(folder, "stage.json")):
-            self._run_stage(name, job_class, arguments, inputs, folder)
-        with open(os.path.join(folder, "stage.json")) as file:
-            self.stages[name] = json.load(file)
+        """Run a job as a stage, or find it complete: its output folder.
+
+        `inputs` are paths that `bring` gave, and output folders of earlier stages.
+        """
+        if name not in self._reports:
+            self._run_stage(name, job_class, arguments, inputs)
+        self.stages[name] = self._report(name)
+        self._sizes[self.output(name)] = self.stages[name]["written"]
         return self.output(name)
 
     def output(self, name):
-        """The output folder of a complete stage."""
-        return self.path(name, "output")
+        """The folder of a stage's output."""
+        published = self.published.get(name)
+        if published and not self._at(self.data).renames(self.data):
+            return f"{self.place}/{published}"
+        return f"{self.data}/{published or name}"
 
-    def _run_stage(self, name, job_class, arguments, inputs, folder):
-        watch, aside = Stopwatch(), folder + ".tmp"
-        shutil.rmtree(aside, ignore_errors=True)
-        shutil.rmtree(self.path("tmp"), ignore_errors=True)
-        os.makedirs(aside)
-        os.makedirs(self.path("tmp"))
-        output = os.path.join(aside, "output")
-        runner_name = self.job.options.runner or "inline"
-        stage = job_class(["-r", runner_name, "--output-dir", output, *arguments, *inputs])
+    def _report(self, name):
+        report = self._reports[name]
+        return report if isinstance(report, dict) else json.loads(report)
+
+    def _clear(self, name):
+        """Remove what a killed process left of a stage."""
+        folder = self.output(name)
+        if os.path.basename(folder) in self._leftovers:
+            self._at(folder).remove(folder)
+
+    def _run_stage(self, name, job_class, arguments, inputs):
+        watch, folder = Stopwatch(), self.output(name)
+        self._clear(name)
+        stage = job_class(["-r", self.engine, "--output-dir", folder, *arguments, *inputs])
         copy_runner_options(self.job.options, stage.options)
-        stage.options.output_dir = output
+        stage.options.output_dir = folder
         stage.options.cat_output = False
+        stage.options.local_tmp_dir = self._local_tmp_dir()
         stage.ship_code()
-        if not stage.options.local_tmp_dir:
-            stage.options.local_tmp_dir = os.path.abspath(self.path("tmp"))
         with self._logged() as causes, stage.make_runner() as runner:
-            if hasattr(runner, "progress"):
-                runner.progress = self.display.follow(name)
+            runner.progress = self.display.follow(name)
+            runner.tag = self.tag
             try:
                 runner.run()
             except StepFailedException as error:
@@ -176,12 +284,25 @@ class Run:
             for step in runner.counters():
                 for counter, amount in step.get("lsh", {}).items():
                     counters[counter] = counters.get(counter, 0) + amount
-        seconds, read, written = watch(), _size_of(inputs), _size_of([output])
+            if hasattr(runner, "bytes_written"):  # it takes a second to look
+                written = runner.bytes_written()
+            else:
+                written = sum(self._at(folder).sizes(folder).values())
+        read = sum(self._sizes[path] for path in inputs)
+        self._complete_stage(name, watch, read, written, counters)
+
+    def _complete_stage(self, name, watch, read, written, counters):
+        seconds = watch()
         report = {"seconds": seconds, "read": read, "written": written, "counters": counters}
-        write_json(os.path.join(aside, "stage.json"), report)
-        os.rename(aside, folder)
+        self._home.write(f"{self.state}/{name}.json", to_json(report))
+        self._reports[name] = report
         rate = f"{size(read / max(seconds, 1e-3))}/s"
         self.display.log(f"{name}: {seconds:.1f} s, {size(read)} read at {rate}, {size(written)} written")
+
+    def lines(self, name):
+        """The lines of a complete stage's output, with their ends."""
+        folder = self.output(name)
+        return self._at(folder).lines(folder)
 
     @contextlib.contextmanager
     def _logged(self):
@@ -204,11 +325,42 @@ class Run:
     def counter(self, name):
         return sum(stage["counters"].get(name, 0) for stage in self.stages.values())
 
-    def publish(self, source, name):
-        """Let a finished folder appear in the output directory, if it has not yet."""
-        target = os.path.join(self.folder, name)
-        if not os.path.exists(target):
-            os.rename(source, target)
+    def write(self, name, data):
+        """A folder with one file of the driver's own in the output directory."""
+        self._home.make(f"{self.place}/{name}")
+        self._home.write(f"{self.place}/{name}/part-00000", data)
+
+    def head(self, path, count):
+        """The first bytes of an input file, as it is stored."""
+        with self._at(path).open(path) as stream:
+            return stream.read(count)
+
+    def input_lines(self, path):
+        """The lines of an input file, decompressed, with their ends."""
+        with self._at(path).open(path) as stream:
+            yield from (opener(path)(stream) if opener(path) else stream)
+
+    def lines_before(self, path, offset, inputs):
+        """How many lines of an input file come before the part that a task read from an offset on.
+
+        Hadoop gives a line to the part in which it starts or, at its first byte, to the one before.
+        """
+        if not offset:
+            return 0
+        known = [name for name in inputs if path_part(name) == path_part(path)]
+        with self._at(known[0]).open(known[0]) as stream:
+            return count_lines(stream, offset) + 1
+
+    def publish(self):
+        """Let the output of the stages that are `published` appear, where it has not yet."""
+        present = set(self._home.names(self.place))
+        pending = {
+            self.output(stage): f"{self.place}/{name}"
+            for stage, name in self.published.items()
+            if name not in present
+        }
+        if pending:
+            self._home.take(self._at(self.data), pending)
 
 
 def copy_runner_options(source, target):
@@ -224,26 +376,20 @@ def _cause(messages):
     return found[-1] if found else None
 
 
-def write_json(path, value):
-    """Write a JSON file that is whole or absent."""
-    with open(path + ".tmp", "w") as file:
-        json.dump(value, file, indent=2)
-        file.write("\n")
-    os.rename(path + ".tmp", path)
+def to_json(value):
+    return json.dumps(value, indent=2).encode() + b"\n"
 
 
-def part_files(folder):
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name[0] not in "._"]
+def _overlap(one, other):
+    """Whether one of two paths is the other or inside it."""
+    if is_remote(one) != is_remote(other):
+        return False
+    one, other = (path_part(path) if is_remote(path) else os.path.realpath(path) for path in (one, other))
+    return (one + "/").startswith(other.rstrip("/") + "/") or (other + "/").startswith(one.rstrip("/") + "/")
 
 
-def _size_of(paths):
-    total = 0
-    for path in paths:
-        if os.path.isdir(path):
-            total += sum(map(os.path.getsize, part_files(path)))
-        elif not is_remote(path):
-            total += os.path.getsize(path)
-    return total
+def _absolute(path):
+    return path if is_remote(path) else os.path.abspath(path)
 
 
 def _plain_path(folder):
@@ -269,26 +415,14 @@ def _short(value):
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def spool(stream, folder):
-    """(path, SHA-256) of a file with what standard input holds, under the name its compression asks."""
-    os.makedirs(folder, exist_ok=True)
-    aside, digest, head = os.path.join(folder, "stdin.tmp"), hashlib.sha256(), b""
-    with open(aside, "wb") as file:
+def spool(stream, path):
+    """(path, SHA-256) of a file with what a stream holds; its name ends as its compression asks."""
+    digest, head = hashlib.sha256(), b""
+    with open(path, "wb") as file:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
             head = (head + chunk[:3])[:3]
             digest.update(chunk)
             file.write(chunk)
-    ending = next((end for magic, end in MAGIC.items() if head.startswith(magic)), "")
-    path = os.path.join(folder, "stdin" + ending)
-    os.rename(aside, path)
-    return path, digest.hexdigest()
-
-
-def fingerprint(files):
-    """What tells an input from another: path, bytes and time of change of each file."""
-    return [
-        [path]
-        if is_remote(path)
-        else [os.path.abspath(path), os.path.getsize(path), os.stat(path).st_mtime_ns]
-        for path in files
-    ]
+    named = path + next((end for magic, end in MAGIC.items() if head.startswith(magic)), "")
+    os.rename(path, named)
+    return named, digest.hexdigest()

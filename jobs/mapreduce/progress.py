@@ -3,6 +3,8 @@
 import sys
 import time
 
+PERCENT = 100  # as the total of a phase: its share done is known, its bytes are not
+
 
 class Display:
     """Shows the stage, its share done and the rate; nothing at all when quiet."""
@@ -38,8 +40,8 @@ class Display:
             self._bar = tqdm(
                 total=total,
                 desc=f"{stage} ({'map' if task == 'mapper' else 'reduce'})",
-                unit="B",
-                unit_scale=True,
+                unit="B" if total != PERCENT else "%",
+                unit_scale=total != PERCENT,
                 leave=False,
                 file=self.stream,
                 dynamic_ncols=True,

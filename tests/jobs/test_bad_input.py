@@ -519,22 +519,6 @@ def test_standard_output_that_cannot_grow():
     assert result.stderr.decode() == "error: No space left on device\n"
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("rows", [10, 1_000_000])
-def test_array_that_cannot_grow(tmp_path, rows):
-    from mapreduce.errors import explained
-
-    import numpy as np
-
-    from dedup import save_array
-
-    os.symlink("/dev/full", tmp_path / "a.npy.tmp.npy")
-    with pytest.raises(OSError) as caught:
-        save_array(str(tmp_path / "a.npy"), np.zeros(rows))
-    assert explained(caught.value)
-    assert not (tmp_path / "a.npy").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
 @pytest.mark.parametrize("size", [64, 256])

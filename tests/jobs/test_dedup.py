@@ -495,7 +495,7 @@ def test_summary_tells_parameters_and_stages(news):
     told = summary(news)
     assert told["parameters"]["--threshold"] == 0.8
     assert told["parameters"]["--seed"] == 0
-    assert list(told["stages"]) == ["candidates", "components", "resolve", "keep"]
+    assert list(told["stages"]) == [*("candidates", "components", "resolve"), *("pairs", "clusters", "keep")]
     for stage in told["stages"].values():
         assert stage["seconds"] >= 0 and stage["read"] > 0 and stage["written"] > 0
     assert (told["bands"], told["rows"]) == (14, 5)

@@ -26,7 +26,7 @@ from running import (
 )
 
 NEWS = SAMPLES / "news.jsonl"
-STAGES = "candidates", "components", "verify", "components-again", "resolve", "keep"
+STAGES = "candidates", "components", "verify", "components-again", "resolve", "pairs", "clusters", "keep"
 # 1,500 documents of 765 shingles in one component: more than Components' --target-size of 2^20, so that
 # all stages are there
 OPTIONS = "--bucket-cap", "1"
@@ -60,7 +60,8 @@ def wait_for(condition, seconds=60):
 
 def wait_for_stage(process, out, stage):
     """Wait until a stage is at work, or the process has ended."""
-    wait_for(lambda: (out / ".run" / f"{stage}.tmp").exists() or process.poll() is not None)
+    name = "kept" if stage == "keep" else stage
+    wait_for(lambda: (out / ".run" / name).exists() or process.poll() is not None)
 
 
 def at_work(out):
@@ -83,7 +84,8 @@ def end(process):
 
 def complete_stages(out):
     """{stage: when it was completed}"""
-    return {path.parent.name: path.stat().st_mtime_ns for path in (out / ".run").glob("*/stage.json")}
+    reports = (path for path in (out / ".run").glob("*.json") if path.stem != "parameters")
+    return {path.stem: path.stat().st_mtime_ns for path in reports}
 
 
 @pytest.mark.slow
@@ -147,7 +149,7 @@ def test_same_command_is_taken_right_after_a_kill(large, tmp_path):
     process.kill()
     end(process)
     other = start(out, large, *OPTIONS)
-    wait_for(lambda: (out / ".run" / "components.tmp").exists() or other.poll() is not None)
+    wait_for(lambda: (out / ".run" / "components").exists() or other.poll() is not None)
     other.kill()
     status, errors = end(other)
     assert status == -signal.SIGKILL, errors
@@ -179,7 +181,7 @@ def test_interrupt_without_an_output_directory_leaves_nothing(large, tmp_path):
         start_new_session=True,
         env={**os.environ, "TMPDIR": str(folder)},
     )
-    wait_for(lambda: list(folder.glob("dedup-*/output/.run/candidates.tmp")))
+    wait_for(lambda: list(folder.glob("dedup-*/output/.run/candidates")))
     time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     status, errors = end(process)

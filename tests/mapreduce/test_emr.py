@@ -1,7 +1,9 @@
 # ruff: noqa: F811 (fixtures are imported)
 import io
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from contextlib import redirect_stderr
@@ -19,6 +21,7 @@ from emr_fixtures import conf, emr, service  # noqa: E402, F401
 from fake_emr import BUCKET, SECRETS  # noqa: E402
 
 from candidates import Candidates  # noqa: E402
+from dedup import Dedup  # noqa: E402
 
 pytestmark = pytest.mark.cluster
 NEWS = (TOP / "data-samples" / "news.jsonl").read_bytes()
@@ -39,6 +42,14 @@ def run(path, *arguments, job=Candidates):
     finally:
         sys.argv = before
     return end, said.getvalue()
+
+
+def run_here(script, folder, *arguments):
+    """The output of a job over the news without EMR; in a process of its own, as this one has threads."""
+    source = folder / "news.jsonl"
+    source.write_bytes(NEWS)
+    command = [sys.executable, TOP / "jobs" / script, "-q", source, *arguments]
+    return subprocess.run(command, capture_output=True, check=True).stdout
 
 
 def error_of(path, *arguments):
@@ -63,13 +74,8 @@ def pairs(emr, prefix):
 
 
 def test_a_job_gives_what_it_gives_here_and_leaves_nothing_behind(emr, conf, tmp_path):
-    source = tmp_path / "news.jsonl"
-    source.write_bytes(NEWS)
-    job = Candidates(["--no-conf", "-q", str(source)])
-    with job.make_runner() as runner:
-        runner.run()
-        emr.put("expected/part-00000", b"".join(runner.cat_output()))
-    expected = pairs(emr, "expected/")
+    emr.put("expected/part-00000", run_here("candidates.py", tmp_path))
+    expected = pairs(emr, "expected/part-")
     assert expected
     assert run(conf(), emr.put("in/news.jsonl", NEWS), "--output-dir", OUT) == (0, "")
     assert pairs(emr, "out/part-") == expected
@@ -308,3 +314,26 @@ def test_arguments_beyond_the_limit_of_a_step_are_refused(emr, conf):
 )
 def test_report_tells_the_cause(text, cause):
     assert parse_report("Job: job_1\nCounters: 1\n\tlsh\n\t\tkept=5\n\n" + text).get("cause") == cause
+
+
+class DedupInSession(Dedup):
+    def run_stages(self, run, *arguments):
+        with EmrRunner.session(self, run.tag):
+            return super().run_stages(run, *arguments)
+
+
+@pytest.mark.slow
+def test_deduplication_gives_what_it_gives_here(emr, conf, tmp_path):
+    run_here("dedup.py", tmp_path, "--output-dir", tmp_path / "out")
+    arguments = ["-r", "emr", "--conf-path", str(conf()), emr.put("in/news.jsonl", NEWS), "--output-dir", OUT]
+    DedupInSession([*arguments, "-q"]).run_job()
+    for name in ("pairs", "clusters", "kept"):
+        parts = [data for _, data in sorted(emr.objects(f"out/{name}/part-").items())]
+        expected = [path.read_bytes() for path in sorted((tmp_path / "out" / name).iterdir())]
+        assert sorted(b"".join(parts).split(b"\n")) == sorted(b"".join(expected).split(b"\n")), name
+    theirs = json.loads((tmp_path / "out" / "summary.json").read_bytes())
+    ours = json.loads(emr.objects("out/summary.json")["out/summary.json"])
+    for name in ("documents", "clusters", "removed", "kept", "candidate_pairs", "verified_pairs"):
+        assert ours[name] == theirs[name]
+    assert [emr.state(cluster) for cluster in emr.started()] == ["TERMINATED"]
+    assert not emr.objects("tmp/") and not emr.objects("out/.run/")

@@ -1,4 +1,3 @@
-import json
 import os
 import re
 import sys
@@ -7,8 +6,9 @@ from pathlib import Path
 
 from mapreduce.errors import JobError
 from mapreduce.job import Job
-from mapreduce.pipeline import Run, fingerprint, part_files, spool, write_json
+from mapreduce.pipeline import Run, spool
 from mapreduce.progress import size
+from mapreduce.storage import File, LocalStorage
 
 import pytest
 
@@ -24,14 +24,13 @@ def make_run(tmp_path, monkeypatch):
     made = []
 
     def make(*options):
-        run = Run(str(tmp_path / "out"), Job(["--no-conf", *options]))
+        run = Run(str(tmp_path / "out"), Job(["--no-conf", *options]), {"count": "counts"})
         made.append(run)
         return run
 
     yield make
     for run in made:
-        if run._lock:
-            run._lock.close()
+        run.leave()
 
 
 def words(tmp_path, text="one two\ntwo\n"):
@@ -41,30 +40,31 @@ def words(tmp_path, text="one two\ntwo\n"):
 
 
 def stage(run, path, *arguments):
-    return run.stage("count", WordCount, ["--words", *arguments], [path])
+    file = File(path, os.path.getsize(path), None)
+    return run.stage("count", WordCount, ["--words", *arguments], run.bring([file]))
 
 
 def output_of(folder):
-    return sorted(line for path in part_files(folder) for line in Path(path).read_text().splitlines())
+    return sorted(line.decode().rstrip("\n") for line in LocalStorage().lines(folder))
 
 
 def test_stage_leaves_its_output_and_counters(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     folder = stage(run, words(tmp_path))
     assert output_of(folder) == ['"one"\t1', '"two"\t2']
     assert (run.counter("lines"), run.counter("words"), run.counter("absent")) == (2, 2, 0)
     told = run.stages["count"]
-    assert (told["read"], told["written"]) == (12, sum(map(os.path.getsize, part_files(folder))))
+    assert (told["read"], told["written"]) == (12, sum(LocalStorage().sizes(folder).values()))
 
 
 def test_complete_stage_is_found_by_another_run(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     folder = stage(run, words(tmp_path))
-    run._lock.close()
+    run.leave()
     again = make_run("--quiet")
-    again.open([])
+    again.open([], None)
     # it is not run again, whatever its input now is
     assert output_of(stage(again, words(tmp_path, "other\n"))) == output_of(folder)
     assert again.counter("words") == 2
@@ -72,25 +72,29 @@ def test_complete_stage_is_found_by_another_run(tmp_path, make_run):
 
 def test_failing_stage_tells_why_and_is_not_complete(tmp_path, make_run):
     run = make_run("--quiet")
-    run.open([])
+    run.open([], None)
     with pytest.raises(JobError, match="^no word may be two$"):
         stage(run, words(tmp_path), "--fail-at=two")
-    assert not os.path.exists(run.path("count"))
+    assert not os.path.exists(f"{run.state}/count.json")
     assert output_of(stage(run, words(tmp_path))) == ['"one"\t1', '"two"\t2']
 
 
 def test_debris_of_a_killed_stage_does_no_harm(tmp_path, make_run):
+    debris = tmp_path / "out" / ".run"
+    (debris / "counts").mkdir(parents=True)
+    (debris / "counts" / "part-00007").write_text('"debris"\t1\n')
+    (debris / "tmp").mkdir()
+    (debris / "tmp" / "debris").write_text("")
     run = make_run("--quiet")
-    run.open([])
-    os.makedirs(run.path("count.tmp", "output"))
-    Path(run.path("count.tmp", "output", "part-00007")).write_text('"debris"\t1\n')
-    os.makedirs(run.path("tmp", "debris"))
+    run.open([], None)
+    run.check_parameters({})
     assert output_of(stage(run, words(tmp_path))) == ['"one"\t1', '"two"\t2']
+    assert not (debris / "tmp" / "debris").exists()
 
 
 def test_stage_is_told_in_a_line(tmp_path, make_run, capsys):
     run = make_run()
-    run.open([])
+    run.open([], None)
     stage(run, words(tmp_path))
     told = capsys.readouterr().err
     assert re.fullmatch(r"count: \d+\.\d s, 12 B read at \d+(\.\d)? k?B/s, 16 B written\n", told), told
@@ -98,7 +102,7 @@ def test_stage_is_told_in_a_line(tmp_path, make_run, capsys):
 
 def test_parameters_are_those_of_the_first_run(make_run):
     run = make_run()
-    run.open([])
+    run.open([], None)
     assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
     assert run.check_parameters({"--seed": 1, "input": ["a"]}) is False
     with pytest.raises(JobError, match="with --seed 1, got 2: choose another --output-dir$"):
@@ -109,47 +113,48 @@ def test_parameters_are_those_of_the_first_run(make_run):
 
 def test_run_is_complete_with_its_summary(tmp_path, make_run):
     run = make_run()
-    run.open([])
+    run.open([], None)
     run.check_parameters({"--seed": 1})
     run.close({"parameters": {"--seed": 1}, "kept": 3})
     assert os.listdir(tmp_path / "out") == ["summary.json"]
     again = make_run()
-    again.open([])
+    again.open([], None)
     assert again.check_parameters({"--seed": 1}) is True
     assert again.earlier_summary()["kept"] == 3
 
 
 def test_published_folder_appears_whole_and_once(tmp_path, make_run):
-    run = make_run()
-    run.open([])
-    for text in ("first", "second"):
-        os.makedirs(run.path("made"), exist_ok=True)
-        Path(run.path("made", "part-00000")).write_text(text)
-        run.publish(run.path("made"), "kept")
-    assert (tmp_path / "out" / "kept" / "part-00000").read_text() == "first"
+    run = make_run("--quiet")
+    run.open([], None)
+    stage(run, words(tmp_path))
+    assert not (tmp_path / "out" / "counts").exists()
+    run.publish()
+    run.publish()
+    assert output_of(tmp_path / "out" / "counts") == ['"one"\t1', '"two"\t2']
 
 
 def test_directory_is_for_one_run_at_a_time(make_run):
     first, second = make_run(), make_run()
-    first.open([])
+    first.open([], None)
     with pytest.raises(JobError, match="^another run is at work in "):
-        second.open([])
+        second.open([], None)
     first.close()
-    second.open([])
+    second.open([], None)
 
 
-def test_part_files_are_in_order_and_no_others(tmp_path):
+def test_lines_are_of_part_files_in_order_and_no_others(tmp_path):
     for name in ("part-00010", "part-00002", "_SUCCESS", ".part-00000.crc"):
-        (tmp_path / name).write_text("")
-    assert part_files(str(tmp_path)) == [str(tmp_path / "part-00002"), str(tmp_path / "part-00010")]
+        (tmp_path / name).write_text(name + "\n")
+    assert output_of(tmp_path) == ["part-00002", "part-00010"]
 
 
-def test_json_is_whole_or_absent(tmp_path):
+def test_file_is_whole_or_absent(tmp_path):
     path = tmp_path / "a.json"
-    write_json(str(path), {"ä": [1]})
     with pytest.raises(TypeError):
-        write_json(str(path), {"bad": object()})
-    assert json.loads(path.read_text(encoding="utf-8")) == {"ä": [1]}
+        LocalStorage().write(str(path), "no bytes")
+    assert not path.exists()
+    LocalStorage().write(str(path), b"{}")
+    assert path.read_bytes() == b"{}" and os.listdir(tmp_path) == ["a.json"]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +162,11 @@ def test_json_is_whole_or_absent(tmp_path):
 )
 def test_standard_input_is_spooled_under_the_name_of_its_kind(tmp_path, head, name):
     data = head + b"x" * 3_000_000 if head else b""
-    path, digest = spool(BytesIO(data), str(tmp_path))
+    target = str(tmp_path / "stdin")
+    path, digest = spool(BytesIO(data), target)
     assert os.path.basename(path) == name
     assert Path(path).read_bytes() == data
-    assert digest == spool(BytesIO(data), str(tmp_path))[1] != spool(BytesIO(data + b"y"), str(tmp_path))[1]
+    assert digest == spool(BytesIO(data), target)[1] != spool(BytesIO(data + b"y"), target)[1]
 
 
 class Dribble:
@@ -175,15 +181,27 @@ class Dribble:
 
 
 def test_kind_of_a_slow_pipe_is_known(tmp_path):
-    assert spool(Dribble(b"\x1f\x8bxyz"), str(tmp_path))[0].endswith(".gz")
+    assert spool(Dribble(b"\x1f\x8bxyz"), str(tmp_path / "stdin"))[0].endswith(".gz")
 
 
-def test_fingerprint_tells_changed_files(tmp_path):
+def test_changed_input_is_told_from_the_same(tmp_path, make_run):
     path = words(tmp_path)
-    before = fingerprint([path])
-    assert fingerprint([path]) == before
+
+    def opened():
+        run = make_run()
+        found = run.open([path], None)
+        run.leave()
+        return found
+
+    before = opened()
+    assert opened() == before
     words(tmp_path, "one two\ntwo\nthree\n")
-    assert fingerprint([path]) != before
+    assert opened()[1] != before[1]
+
+
+def test_remote_files_need_a_runner_that_reaches_them(make_run):
+    with pytest.raises(JobError, match="^files must be on this machine with -r inline, got hdfs:///a$"):
+        make_run().open(["hdfs:///a"], None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,217 @@
+"""Running on a Hadoop cluster: with few starts of a JVM, and with the causes of failures in one line."""
+
+import glob
+import os
+import re
+import signal
+import subprocess
+from collections import deque
+
+from mrjob.hadoop import HadoopJobRunner
+from mrjob.logs.step import _interpret_hadoop_jar_command_stderr
+
+from .errors import PREFIX, JobError
+from .storage import HadoopStorage
+
+_PROGRESS = re.compile(rb" map (\d+)% reduce (\d+)%")
+_APPLICATION = re.compile(rb"Submitted application (application_\d+_\d+)")
+_DIAGNOSTICS = re.compile(
+    r"(Container .* is running .*beyond.*|Input path does not exist.*|.*Exception: .*|Error: .*)"
+)
+_NOISE = re.compile(
+    r"\+|log4j:|SLF4J:|\d{4}-\d\d-\d\d |\w{3} \d\d, \d{4} |\d\d/\d\d/\d\d |(INFO|WARNING): |\s"
+)
+_YARN = (
+    "org.apache.hadoop.yarn.client.cli."  # what bin/yarn starts; bin/hadoop does, too, and is always there
+)
+
+
+class StreamingRunner:
+    """What the runners that use Hadoop Streaming share.
+
+    `job` is the job itself. `progress(task, step, done, total)`, if set, is called with percents. `tag`, if
+    set, marks the jobs in YARN.
+    """
+
+    job = progress = tag = None
+
+    def _jobconf_for_step(self, step_num):
+        jobconf = super()._jobconf_for_step(step_num)
+        # by itself Hadoop ends a record at a lone CR, too
+        jobconf["textinputformat.record.delimiter"] = "\n"
+        jobconf["stream.map.input.ignoreKey"] = "true"  # the offsets of lines
+        if self.tag:
+            jobconf["mapreduce.job.tags"] = self.tag
+        if "reducer" not in self._get_step(step_num):
+            jobconf["mapreduce.job.reduces"] = "0"  # over what the settings say of all jobs
+            jobconf.update(self.job.output_jobconf())
+        return jobconf
+
+    def _hadoop_args_for_step(self, step_num):
+        arguments = super()._hadoop_args_for_step(step_num)
+        if step_num or not self.job.TELLS_PLACES:
+            # one task for many small files, as the reducers of a stage leave them
+            arguments += ["-inputformat", "org.apache.hadoop.mapred.lib.CombineTextInputFormat"]
+        return arguments
+
+    def _py_files_setup(self):
+        """Nothing: a script that sets the path would start a shell and a Python before each task."""
+        for path in self._py_files():
+            self._working_dir_mgr.add("file", path)
+        return []
+
+    def _cmdenv(self):
+        names = [self._working_dir_mgr.name("file", path) for path in self._py_files()]
+        settings = super()._cmdenv()
+        names += filter(None, [settings.get("PYTHONPATH")])
+        return {**settings, "PYTHONPATH": ":".join(names)}
+
+
+class HadoopRunner(StreamingRunner, HadoopJobRunner):
+    """Runs a job on the cluster that the `hadoop` command of this machine belongs to."""
+
+    _versions = {}
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._application = None
+        self._said = deque(maxlen=200)
+
+    def remote_storage(self):
+        return HadoopStorage(self._checked_hadoop_bin())
+
+    def tmp_folder(self):
+        """The folder for what is needed during a run only."""
+        return os.path.dirname(self._hadoop_tmp_dir)
+
+    def _checked_hadoop_bin(self):
+        command = self.get_hadoop_bin()
+        try:
+            subprocess.run([*command, "version"], capture_output=True) if command == ["hadoop"] else None
+        except FileNotFoundError:
+            raise JobError(
+                "the hadoop command must be on PATH or in HADOOP_HOME/bin with -r hadoop, got none"
+            ) from None
+        return command
+
+    def get_hadoop_version(self):
+        command = tuple(self._checked_hadoop_bin())
+        if command not in self._versions:
+            self._versions[command] = super().get_hadoop_version()
+        return self._versions[command]
+
+    def bytes_written(self):
+        """The size of the output, by Hadoop's own counter."""
+        groups = {name.strip(): counters for name, counters in self.counters()[-1].items()}
+        return groups["File Output Format Counters"]["Bytes Written"]
+
+    def stop_jobs(self, tag):
+        """End the jobs with a tag, which the killed driver of an earlier run may have left."""
+        listing = self._yarn("ApplicationCLI", "application", "-list", "-appTags", tag)
+        self._kill(re.findall(r"^(application_\d+_\d+)", listing, re.MULTILINE))
+
+    def _kill(self, applications):
+        if applications:
+            self._yarn("ApplicationCLI", "application", "-kill", *applications)
+
+    def _yarn(self, program, *arguments):
+        command = [*self.get_hadoop_bin(), _YARN + program, *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True)
+        return done.stdout.decode(errors="replace")
+
+    # files for the nodes: the client that submits a job brings them, without a JVM for each
+
+    def _wd_mirror(self):
+        return None
+
+    def _check_input_paths(self):
+        """Nothing: the job says so itself when one is missing."""
+
+    def _add_job_files_for_upload(self):
+        """Nothing: `-files` brings them."""
+
+    def _upload_local_files(self):
+        if any("://" not in path for path in self._get_input_paths()):
+            super()._upload_local_files()
+            self._uploaded = True
+
+    _uploaded = False
+
+    def _cleanup_hadoop_tmp(self):
+        if self._uploaded or self._num_steps() > 1:
+            super()._cleanup_hadoop_tmp()
+
+    # a job
+
+    def _run_hadoop(self, hadoop_args, env, record_callback):
+        process = subprocess.Popen(
+            hadoop_args,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for the driver, which ends the job in YARN, too
+        )
+        try:
+            interpretation = _interpret_hadoop_jar_command_stderr(
+                self._followed(process.stdout), record_callback
+            )
+            process.wait()
+        except BaseException:
+            process.send_signal(signal.SIGKILL)
+            self._kill([self._application] if self._application else [])
+            raise
+        finally:
+            process.stdout.close()
+        if process.returncode:
+            raise JobError(self._cause())
+        return process.returncode, interpretation
+
+    def _followed(self, lines):
+        """The lines as they come; tells their progress on the way."""
+        self._application = None
+        self._said.clear()
+        for line in lines:
+            self._said.append(line.decode(errors="replace").rstrip())
+            found = _APPLICATION.search(line)
+            if found:
+                self._application = found[1].decode()
+            found = _PROGRESS.search(line)
+            if found and self.progress:
+                maps, reduces = map(int, found.groups())
+                self.progress(
+                    "reducer" if maps == 100 else "mapper", 0, reduces if maps == 100 else maps, 100
+                )
+            yield line
+
+    def _cause(self):
+        """Why the last job failed, in one line."""
+        if not self._application:
+            return self._last(self._said, "hadoop jar failed")
+        for texts in (self._local_task_logs, self._aggregated_task_logs):
+            lines = [line for text in texts() for line in text.splitlines()]
+            ours = sorted({line for line in lines if line.startswith(PREFIX)})
+            if ours:
+                return ours[0][len(PREFIX) :]
+            others = [line for line in lines if line.strip() and not _NOISE.match(line)]
+            if others:
+                return f"a task failed: {others[-1].strip()} ({self._where()})"
+        return f"{self._last(self._said, 'the job failed')} ({self._where()})"
+
+    def _where(self):
+        return f"all logs: yarn logs -applicationId {self._application}"
+
+    def _last(self, lines, otherwise):
+        """The last line that tells a reason."""
+        found = [match[1] for match in map(_DIAGNOSTICS.search, lines) if match]
+        return found[-1].strip() if found else otherwise
+
+    def _local_task_logs(self):
+        for folder in self._hadoop_log_dirs():
+            pattern = os.path.join(glob.escape(folder), "userlogs", self._application, "*", "stderr")
+            for path in sorted(glob.glob(pattern)):
+                with open(path, errors="replace") as file:
+                    yield file.read()
+
+    def _aggregated_task_logs(self):
+        yield self._yarn("LogsCLI", "-applicationId", self._application, "-log_files", "stderr")
