@@ -439,8 +439,10 @@ def parse_report(text):
     rest = text[counters.end() :] if counters else text
     told = [line for line in rest.splitlines() if re.match(rf"{PREFIX}|[\w.]*Error: |.*not found$", line)]
     ours = [line[len(PREFIX) :] for line in told if line.startswith(PREFIX)]
+    reason = re.search(r"^reason for failure: +(\S.*)$", text, re.MULTILINE)
+    told = ours or told or (reason and [reason[1]])
     if told:
-        report["cause"] = (ours or told)[-1]
+        report["cause"] = told[-1]
     return report
 
 

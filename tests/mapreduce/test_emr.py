@@ -148,7 +148,7 @@ def test_step_has_the_files_and_settings_of_the_job(emr, conf):
     arguments = step["HadoopJarStep"]["Args"]
     assert arguments[:2] == ["hadoop-streaming", "-files"]
     names = [file.rpartition("#")[2] for file in arguments[2].split(",")]
-    assert names == ["candidates.py", "lsh_code.zip", "setup-wrapper.sh"]
+    assert names == ["candidates.py", "lsh_code.zip"]
     settings = dict(arguments[i + 1].split("=", 1) for i, word in enumerate(arguments) if word == "-D")
     assert settings["textinputformat.record.delimiter"] == "\n"
     assert settings["mapreduce.job.reduces"] == "3"
@@ -310,6 +310,7 @@ def test_arguments_beyond_the_limit_of_a_step_are_refused(emr, conf):
         ("error: line 3: bad\nerror: line 3: bad\n", "line 3: bad"),
         ("ModuleNotFoundError: No module named 'numpy'", "ModuleNotFoundError: No module named 'numpy'"),
         ("sh: python3.11: command not found", "sh: python3.11: command not found"),
+        ("reason for failure: killed by a user\n", "killed by a user"),
     ],
 )
 def test_report_tells_the_cause(text, cause):
