@@ -277,7 +277,7 @@ class Dedup(Job):
             "verified_pairs": run.counter("verified pairs"),
             "pairs_left_out": run.counter("pairs left out by the cap"),
             "stages": {
-                name: {key: stage[key] for key in ("seconds", "read", "written")}
+                name: {key: value for key, value in stage.items() if key != "counters"}
                 for name, stage in run.stages.items()
             },
         }

@@ -82,7 +82,7 @@ def site_files(folder, ports, home):
         "yarn.nodemanager.aux-services": "mapreduce_shuffle",
         "yarn.nodemanager.env-whitelist": "JAVA_HOME,HADOOP_CONF_DIR,PATH,LANG,LC_ALL,TZ",
         "yarn.application.classpath": class_path,
-        # Memory bounds the number of containers but is not enforced: the fork of a large task counts twice.
+        # Memory bounds the number of containers; what they really take is not looked at.
         "yarn.nodemanager.resource.memory-mb": CONTAINERS_PER_NODE * CONTAINER_MB,
         "yarn.scheduler.maximum-allocation-mb": CONTAINERS_PER_NODE * CONTAINER_MB,
         "yarn.scheduler.minimum-allocation-mb": CONTAINER_MB // 6,
@@ -90,8 +90,9 @@ def site_files(folder, ports, home):
         "yarn.nodemanager.vmem-check-enabled": "false",
         # A disk that is 90 % full, as a developer's may well be, is no broken one.
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 100,
-        # Logs of a finished job go to HDFS, for `yarn logs`.
+        # The logs of a finished job go to HDFS, for `yarn logs`; here they stay until mrjob has looked.
         "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.delete.debug-delay-sec": 120,
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
         "yarn.resourcemanager.connect.retry-interval.ms": 500,
         "yarn.resourcemanager.connect.max-wait.ms": 60_000,
@@ -191,9 +192,14 @@ def mrjob_conf(folder, home, version, python, common):
     options = {
         "hadoop_bin": [f"{home}/bin/hadoop", "--config", f"{folder}/conf"],
         "hadoop_streaming_jar": f"{home}/lib/hadoop-streaming-{version}.jar",
-        "hadoop_log_dirs": [f"{folder}/logs/nm{node}" for node in NODES],
+        # The logs of tasks, and the history that says which of them failed first.
+        "hadoop_log_dirs": [
+            *(f"{folder}/logs/nm{node}" for node in NODES),
+            "hdfs:///tmp/hadoop-yarn/staging",
+        ],
         "jobconf": {"mapreduce.job.reduces": "4"},
     }
     if python:
-        options["python_bin"] = [python]
+        # It has mrjob, so tasks need no zipped copy, which each of them would compile again.
+        options.update(python_bin=[python], bootstrap_mrjob=False)
     return {"include": common, "runners": {"hadoop": options}}

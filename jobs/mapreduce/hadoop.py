@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import subprocess
-from collections import deque
+from collections import Counter, deque
 
 from mrjob.hadoop import HadoopJobRunner
 from mrjob.logs.step import _interpret_hadoop_jar_command_stderr
@@ -24,6 +24,14 @@ _NOISE = re.compile(
 _YARN = (
     "org.apache.hadoop.yarn.client.cli."  # what bin/yarn starts; bin/hadoop does, too, and is always there
 )
+
+_MEASURES = {  # by group and name of the counters
+    "Map-Reduce Framework": {"Reduce shuffle bytes": "shuffled"},
+    "Job Counters": {
+        "Total time spent by all map tasks (ms)": "map_seconds",
+        "Total time spent by all reduce tasks (ms)": "reduce_seconds",
+    },
+}
 
 
 class StreamingRunner:
@@ -100,10 +108,18 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             self._versions[command] = super().get_hadoop_version()
         return self._versions[command]
 
-    def bytes_written(self):
-        """The size of the output, by Hadoop's own counter."""
-        groups = {name.strip(): counters for name, counters in self.counters()[-1].items()}
-        return groups["File Output Format Counters"]["Bytes Written"]
+    def measures(self):
+        """What Hadoop counted of all steps: bytes of output and shuffle, seconds of all tasks together."""
+        found = Counter()
+        for step in self.counters():
+            for group, names in step.items():
+                for name, amount in names.items():
+                    if name in _MEASURES.get(group.strip(), ()):
+                        found[_MEASURES[group.strip()][name]] += amount
+                    elif name == "Bytes Written":
+                        found["written"] = amount  # of the last step
+        seconds = {name: round(found[name] / 1000, 1) for name in ("map_seconds", "reduce_seconds")}
+        return {"written": found["written"], "shuffled": found["shuffled"], **seconds}
 
     def stop_jobs(self, tag):
         """End the jobs with a tag, which the killed driver of an earlier run may have left."""

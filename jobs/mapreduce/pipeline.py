@@ -223,7 +223,7 @@ class Run:
                 os.symlink(os.path.abspath(source), os.path.join(links, os.path.basename(path)))
             self._at(folder).upload(links, folder)
             total = sum(file.size for file in files)
-            self._complete_stage(_INPUT, watch, total, total, {})
+            self._complete_stage(_INPUT, watch, {"read": total, "written": total}, {})
         if local:
             self.stages[_INPUT] = self._report(_INPUT)
         return paths
@@ -284,16 +284,16 @@ class Run:
             for step in runner.counters():
                 for counter, amount in step.get("lsh", {}).items():
                     counters[counter] = counters.get(counter, 0) + amount
-            if hasattr(runner, "bytes_written"):  # it takes a second to look
-                written = runner.bytes_written()
+            if hasattr(runner, "measures"):  # it takes a second to look for oneself
+                measures = runner.measures()
             else:
-                written = sum(self._at(folder).sizes(folder).values())
+                measures = {"written": sum(self._at(folder).sizes(folder).values())}
         read = sum(self._sizes[path] for path in inputs)
-        self._complete_stage(name, watch, read, written, counters)
+        self._complete_stage(name, watch, {"read": read, **measures}, counters)
 
-    def _complete_stage(self, name, watch, read, written, counters):
-        seconds = watch()
-        report = {"seconds": seconds, "read": read, "written": written, "counters": counters}
+    def _complete_stage(self, name, watch, measures, counters):
+        seconds, read, written = watch(), measures["read"], measures["written"]
+        report = {"seconds": seconds, **measures, "counters": counters}
         self._home.write(f"{self.state}/{name}.json", to_json(report))
         self._reports[name] = report
         rate = f"{size(read / max(seconds, 1e-3))}/s"

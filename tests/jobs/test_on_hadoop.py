@@ -1,0 +1,257 @@
+"""jobs/dedup.py on a real Hadoop: the lines of one machine, whatever the cluster loses meanwhile."""
+
+import gzip
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from clusters import Hadoop, needs
+from running import (
+    DATA,
+    SAMPLES,
+    TOP,
+    assert_same,
+    command,
+    deduplicate,
+    invented_text,
+    outcome,
+    records,
+    refusal,
+    summary,
+    write_lines,
+)
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+NEWS = SAMPLES / "news.jsonl"
+REUTERS = DATA / "reuters" / "reuters21578.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def hadoop(tmp_path_factory):
+    needs("java", "mvn")
+    cluster = Hadoop(tmp_path_factory.mktemp("hadoop"))
+    yield cluster
+    cluster.remove()
+
+
+def assert_complete(hadoop, result, folder, expected, tmp_path):
+    """The lines and counts are those of a run on this machine, and nothing else is left."""
+    assert result.returncode == 0, result.stderr.decode()
+    top = {path[len(folder) + 1 :].split("/")[0] for path in hadoop.paths(folder)}
+    assert top - {"skipped"} == {"pairs", "clusters", "kept", "summary.json"}
+    assert_same(outcome(hadoop.fetch(folder, tmp_path / "fetched")), outcome(expected))
+
+
+def reducers(count):
+    return "--jobconf", f"mapreduce.job.reduces={count}"
+
+
+# the same lines
+
+
+def odd_lines():
+    """Documents full of what ends or cuts a line somewhere, with their near copies; one line is bad."""
+    draw = random.Random(4)
+    odd = ["\r", "\t", "\0", "\u2028", "\u0085", "\x0b", "\x0c", "\x1c", "😀", '"', "\\"]
+    lines = []
+    for number in range(60):
+        words = invented_text(draw, 80).split()
+        for copy in range(2):
+            mixed = [word + draw.choice(odd) for word in words[copy:]]
+            lines.append(
+                json.dumps({"id": f"{odd[number % 11]}{number} {copy}", "text": " ".join(mixed)}).encode()
+            )
+    big = invented_text(draw, 180_000)  # 1 MB
+    lines += [json.dumps({"id": f"big{copy}", "text": big + " end" * copy}).encode() for copy in range(2)]
+    # a CR between the parts of a JSON record is white space, and stays in kept/
+    lines += [
+        b'{"id": "cr",\r"text":\r"%s"}' % big[:900].encode(),
+        b'{"id": "cr2", "text": "%s"}\r' % big[:900].encode(),
+    ]
+    draw.shuffle(lines)
+    lines.insert(70, b'{"id": "no text"}')
+    return lines
+
+
+def test_odd_lines_from_and_to_this_machine(hadoop, tmp_path):
+    path = tmp_path / "odd.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join(odd_lines())))
+    options = path, NEWS, "--skip-bad-records"
+    expected = deduplicate(tmp_path / "here", *options)
+    result = hadoop.dedup(*options, "--output-dir", tmp_path / "out", *reducers(1))
+    assert result.returncode == 0, result.stderr.decode()
+    assert sorted(os.listdir(tmp_path / "out")) == sorted(os.listdir(expected))
+    assert_same(outcome(tmp_path / "out"), outcome(expected))
+    assert records(tmp_path / "out" / "skipped") == records(expected / "skipped") != []
+    assert hadoop.paths("/user/*/tmp/mrjob") == []
+
+
+def test_tab_separated_lines(hadoop, tmp_path):
+    draw = random.Random(7)
+    texts = [invented_text(draw, 30) for _ in range(40)]
+    lines = [f"{number}\t{text}".encode() for number, text in enumerate([*texts, *texts[:20]])]
+    lines += [b"cr\tone\rtwo \t three", b"colon\t:", b"empty\t"]
+    hadoop.put(write_lines(tmp_path / "a.tsv", lines), "/tsv/a.tsv")
+    result = hadoop.dedup("hdfs:///tsv", "--output-dir", "hdfs:///tsv-out", *reducers(2))
+    assert_complete(hadoop, result, "/tsv-out", deduplicate(tmp_path / "here", tmp_path / "a.tsv"), tmp_path)
+
+
+@pytest.mark.skipif(not REUTERS.exists(), reason=f"needs {REUTERS}")
+def test_reuters(hadoop, tmp_path):
+    hadoop.put(REUTERS, "/reuters/reuters.jsonl.gz")
+    result = hadoop.dedup("hdfs:///reuters", "--output-dir", "hdfs:///reuters-out", *reducers(7))
+    assert_complete(hadoop, result, "/reuters-out", deduplicate(tmp_path / "here", REUTERS), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def corpus(hadoop, tmp_path_factory):
+    """(file of documents that keep a cluster busy, what comes out of them); they are in /mixed, too."""
+    folder = tmp_path_factory.mktemp("mixed")
+    path = folder / "mixed.jsonl"
+    subprocess.run([sys.executable, TOP / "scripts" / "make_corpus.py", "mixed", "12000", path], check=True)
+    hadoop.put(path, "/mixed/mixed.jsonl")
+    return path, deduplicate(folder / "here", path)
+
+
+def test_rounds_of_stars(hadoop, corpus, tmp_path):
+    options = "--edges-in-memory", 5000, "--output-dir", "hdfs:///stars"
+    result = hadoop.dedup("hdfs:///mixed", *options, *reducers(2))
+    assert_complete(hadoop, result, "/stars", corpus[1], tmp_path)
+    assert "components-large-star-1" in summary(tmp_path / "fetched")["stages"]
+
+
+# whatever the cluster loses
+
+MANY_TASKS = "--jobconf", "mapreduce.job.maps=6", *reducers(3)
+
+
+def test_tasks_are_killed(hadoop, corpus, tmp_path):
+    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///tasks", *MANY_TASKS)
+    for script, kind in (
+        ("candidates.py", "mapper"),
+        ("candidates.py", "reducer"),
+        ("resolve.py", "reducer"),
+    ):
+        pid, _ = hadoop.wait_for_task(process, script, kind)
+        os.kill(pid, signal.SIGKILL)
+    assert_complete(hadoop, ended(process), "/tasks", corpus[1], tmp_path)
+
+
+def test_node_managers_are_killed(hadoop, corpus, tmp_path):
+    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///nodes", *MANY_TASKS)
+    for script in ("candidates.py", "resolve.py"):
+        _, node = hadoop.wait_for_task(process, script)
+        hadoop.kill_node(node)
+        hadoop.wait_until(lambda state: state["nodemanagers"] == 1)
+        hadoop.start()
+    assert_complete(hadoop, ended(process), "/nodes", corpus[1], tmp_path)
+
+
+def test_data_nodes_are_killed(hadoop, corpus, tmp_path):
+    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///data", *MANY_TASKS)
+    for script, node in (("candidates.py", "dn1"), ("resolve.py", "dn2")):
+        hadoop.wait_for_task(process, script)
+        hadoop.kill(node)
+        hadoop.wait_until(lambda state: state["datanodes"] == 1)
+        hadoop.start()
+    assert_complete(hadoop, ended(process), "/data", corpus[1], tmp_path)
+
+
+def test_driver_is_killed(hadoop, corpus, tmp_path):
+    arguments = "hdfs:///mixed", "--output-dir", "hdfs:///driver", *MANY_TASKS
+    for script in ("candidates.py", "resolve.py"):
+        process = hadoop.start_dedup(*arguments)
+        hadoop.wait_for_task(process, script)
+        process.kill()
+        process.communicate()
+        left = {path.split("/")[2] for path in hadoop.paths("/driver")}
+        assert left == {".run"}, "what is not complete must not look so"
+    other = hadoop.start_dedup(*arguments)
+    hadoop.wait_for_task(other, "resolve.py")
+    assert "another run is at work" in refusal(hadoop.dedup(*arguments))
+    result = ended(other)
+    assert_complete(hadoop, result, "/driver", corpus[1], tmp_path)
+    assert b"candidates: " not in result.stderr, "a complete stage was run again"
+    assert hadoop.paths("/driver/.run") == []
+
+
+def ended(process):
+    out, errors = process.communicate(timeout=900)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+# failures that last
+
+
+def assert_nothing_complete(hadoop, folder):
+    assert {path.split("/")[2] for path in hadoop.paths(folder)} <= {".run"}
+
+
+def test_bad_record_in_one_file(hadoop, corpus, tmp_path):
+    lines = corpus[0].read_bytes().split(b"\n")
+    hadoop.put(corpus[0], "/bad/good.jsonl")
+    hadoop.put(
+        write_lines(tmp_path / "bad.jsonl", [*lines[:900], b'{"id": "x"}', *lines[900:1500]]),
+        "/bad/bad.jsonl",
+    )
+    arguments = "hdfs:///bad", "--output-dir", "hdfs:///bad-out", *MANY_TASKS
+    line = refusal(hadoop.dedup(*arguments))
+    assert line == 'line 901 of hdfs:///bad/bad.jsonl: no "text" in {"id": "x"}'
+    assert_nothing_complete(hadoop, "/bad-out")
+
+
+def test_full_disk(hadoop, tmp_path):
+    hadoop.put(NEWS, "/small/news.jsonl")
+    hadoop.run("hadoop", "fs", "-mkdir", "-p", "/quota")
+    hadoop.run("hdfs", "dfsadmin", "-setSpaceQuota", "1k", "/quota")
+    line = refusal(hadoop.dedup("hdfs:///small", "--output-dir", "hdfs:///quota/out"))
+    assert "quota" in line.lower() and "/quota" in line
+    assert hadoop.paths("/quota") == [] or "summary.json" not in str(hadoop.paths("/quota"))
+
+
+def test_safe_mode(hadoop):
+    hadoop.put(NEWS, "/small/news.jsonl")
+    hadoop.run("hdfs", "dfsadmin", "-safemode", "enter")
+    try:
+        line = refusal(hadoop.dedup("hdfs:///small", "--output-dir", "hdfs:///safe"))
+    finally:
+        hadoop.run("hdfs", "dfsadmin", "-safemode", "leave")
+    assert "safe mode" in line
+
+
+def test_input_that_is_none(hadoop):
+    assert refusal(hadoop.dedup("hdfs:///none", "--output-dir", "hdfs:///o")) == "no such file: hdfs:///none"
+
+
+def test_nodes_without_the_libraries_and_with_packed_ones(hadoop, tmp_path):
+    python = bare_python(tmp_path)
+    hadoop.put(NEWS, "/small/news.jsonl")
+    arguments = "hdfs:///small", "--python-bin", python
+    line = refusal(hadoop.dedup(*arguments, "--output-dir", "hdfs:///bare"))
+    assert "must have mmh3, mrjob and numpy" in line and "scripts/pack_nodes" in line
+    version = "{}.{}".format(*sys.version_info)
+    packed = tmp_path / "nodes"
+    subprocess.run([sys.executable, TOP / "scripts" / "pack_nodes", "--python", version, packed], check=True)
+    settings = "--conf-path", hadoop.env["MRJOB_CONF"], "--conf-path", packed / "hadoop.conf"
+    result = hadoop.dedup(*arguments, *settings, "--output-dir", "hdfs:///packed")
+    assert_complete(hadoop, result, "/packed", deduplicate(tmp_path / "here", NEWS), tmp_path)
+
+
+def bare_python(folder):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True)
+    return folder / "bare" / "bin" / "python"
+
+
+def test_no_hadoop_at_all(tmp_path):
+    environment = {"PATH": "/bin:/usr/bin", "MRJOB_CONF": "/dev/null"}
+    if shutil.which("hadoop", path=environment["PATH"]):
+        pytest.skip("needs a machine without Hadoop")
+    result = subprocess.run(
+        command(NEWS, "-r", "hadoop", "--output-dir", tmp_path / "out"), env=environment, capture_output=True
+    )
+    assert refusal(result).startswith("the hadoop command must be on PATH")
