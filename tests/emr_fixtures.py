@@ -5,7 +5,7 @@ import sys
 import pytest
 import yaml
 
-pytest.importorskip("moto", reason="moto must be installed: scripts/setup dev")
+pytest.importorskip("moto", reason="moto must be installed: scripts/test --cluster")
 
 from fake_emr import BUCKET, REGION, FakeEmr  # noqa: E402
 
