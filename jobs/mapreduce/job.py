@@ -107,6 +107,10 @@ class Job(MRJob):
             from .hadoop import HadoopRunner
 
             return HadoopRunner
+        if self.options.runner == "emr":
+            from .emr import EmrRunner
+
+            return EmrRunner
         return super()._runner_class()
 
     def _print_help(self, options):
