@@ -48,6 +48,7 @@ class StreamingRunner:
         jobconf = super()._jobconf_for_step(step_num)
         # by itself Hadoop ends a record at a lone CR, too
         jobconf["textinputformat.record.delimiter"] = "\n"
+        jobconf["mapreduce.input.fileinputformat.input.dir.recursive"] = "true"
         jobconf["stream.map.input.ignoreKey"] = "true"  # the offsets of lines
         if self.tag:
             jobconf["mapreduce.job.tags"] = self.tag
