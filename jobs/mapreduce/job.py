@@ -81,6 +81,10 @@ class Job(MRJob):
             from .runner import ForkRunner
 
             return ForkRunner
+        if self.options.runner == "spark":
+            from .spark import SparkRunner
+
+            return SparkRunner
         return super()._runner_class()
 
     def _print_help(self, options):
@@ -137,14 +141,14 @@ class Job(MRJob):
 
     # tasks
 
-    def run_mapper(self, step_num=0):
+    def map_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_mapper(step_num)
+        yield from super().map_pairs(pairs, step_num)
         self._flush_counts()
 
-    def run_reducer(self, step_num=0):
+    def reduce_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_reducer(step_num)
+        yield from super().reduce_pairs(pairs, step_num)
         self._flush_counts()
 
     def count(self, name, amount=1):
