@@ -9,19 +9,20 @@ import contextlib
 import glob
 import logging
 import os
+import re
 import shlex
 import shutil
 import sys
 import tempfile
 import threading
 
-from .errors import JobError
-from .inputs import expand, is_remote
-
 from mrjob.compat import jobconf_from_dict
 from mrjob.logs.counters import _format_counters
 from mrjob.parse import is_uri
 from mrjob.spark.runner import SparkMRJobRunner
+
+from .errors import JobError
+from .inputs import expand, is_remote
 
 log = logging.getLogger("mrjob.spark.runner")
 
@@ -79,7 +80,7 @@ class SparkRunner(SparkMRJobRunner):
     def _run_step_on_spark(self, step, step_num, last_step_num=None):
         steps = self._get_steps()[step_num : last_step_num + 1]
         jobconf = self._jobconf_for_step(step_num)
-        application = Application.current(self._submit_arguments(jobconf), self._environment(step_num))
+        application = self.application(step_num)
         try:
             for path in self._py_files():
                 application.ship(path, os.path.basename(path), code=True)
@@ -110,6 +111,10 @@ class SparkRunner(SparkMRJobRunner):
         for number, found in enumerate(counters, step_num + 1):
             if found:
                 log.info(_format_counters(found, desc=f"Counters for step {number}"))
+
+    def application(self, step_num):
+        jobconf = self._jobconf_for_step(step_num)
+        return Application.current(self._submit_arguments(jobconf), self._environment(step_num))
 
     def _submit_arguments(self, jobconf):
         """Arguments of spark-submit."""
@@ -147,15 +152,15 @@ class SparkRunner(SparkMRJobRunner):
             return harness.list_files(application.spark, self._step_input_uris(step_num)[0])
         files = []
         for path in self._get_input_paths():
-            if is_remote(path):
-                files += harness.list_files(application.spark, path)
+            if is_remote(path) or self._upload_mgr:
+                uri = path if is_remote(path) else self._upload_mgr.uri(path)
+                files += harness.list_files(application.spark, uri)
                 continue
             for name in expand([path]):
-                if os.path.basename(name)[0] in "._":
-                    raise JobError(f"Spark reads no files whose names start with a dot or an underscore: {name}")
-                files.append(
-                    self._upload_mgr.uri(path) if self._upload_mgr else f"file://{os.path.abspath(name)}"
-                )
+                start = os.path.basename(name)[0]
+                if start in "._":  # Spark would pass it by
+                    raise JobError(f"names of input files must not start with {start} on Spark, got {name}")
+                files.append(f"file://{os.path.abspath(name)}")
         return files
 
     @contextlib.contextmanager
@@ -166,12 +171,9 @@ class SparkRunner(SparkMRJobRunner):
             return
         done = threading.Event()
         total = sum(os.path.getsize(f[len("file://") :]) for f in files if f.startswith("file://"))
-        phases = [
-            (kind, number)
-            for number, step in enumerate(steps, step_num)
-            for kind in ("mapper", "reducer")
-            if kind in step
-        ]
+        # a reducer and the mapper after it are one stage
+        phases = [("mapper", step_num)] if "mapper" in steps[0] else []
+        phases += [("reducer", number) for number, step in enumerate(steps, step_num) if "reducer" in step]
 
         def follow():
             stages = []  # in the order they start, a phase each
@@ -218,25 +220,32 @@ class Application:
         from pyspark.sql import SparkSession
 
         submit = {"PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"])}
+        self._gateway = None
         with _variables({**environment, **submit}):
             try:
+                # a folder of its own to work in: Spark leaves things there
                 self._gateway = launch_gateway(
-                    # a folder of its own: Spark leaves things where it works
                     popen_kwargs={"stderr": self._log, "stdout": self._log, "cwd": self._links.name}
                 )
                 SparkContext._ensure_initialized(gateway=self._gateway)
                 self.spark = SparkSession.builder.getOrCreate()
             except Exception as error:
-                raise JobError(f"Spark did not start: {self._last_words() or error}") from None
+                words = self._last_words() or str(error).partition("\n")[0]
+                self._end_java()
+                raise JobError(f"Spark did not start: {words}") from None
 
     def stop(self):
-        from pyspark import SparkContext
-
         Application._running = None
         self.spark.stop()
-        self._gateway.shutdown()
-        self._gateway.proc.stdin.close()  # which ends the JVM
-        self._gateway.proc.wait()
+        self._end_java()
+
+    def _end_java(self):
+        from pyspark import SparkContext
+
+        if self._gateway:
+            self._gateway.shutdown()
+            self._gateway.proc.stdin.close()  # Java waits for its end
+            self._gateway.proc.wait()
         SparkContext._gateway = SparkContext._jvm = None
         self._links.cleanup()
 
@@ -271,11 +280,11 @@ class Application:
         raise JobError(line) from None
 
     def _last_words(self):
-        """The last line of what Spark's JVM said that tells of an error."""
+        """The line that Spark's JVM ended with."""
         self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").splitlines()
-        found = [line for line in lines if "rror" in line or "xception" in line]
-        return found[0] if found else " ".join(lines[-1:])
+        text = self._log.read().decode(errors="replace").strip()
+        found = re.search(r"(?:[\w.]+(?:Exception|Error): |^Error: )(.*)", text, re.MULTILINE)
+        return found.group(1) if found else text.rpartition("\n")[2]
 
 
 @contextlib.contextmanager
@@ -292,9 +301,12 @@ def _variables(values):
 
 def _find_java():
     home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java") if not home else os.access(os.path.join(home, "bin", "java"), os.X_OK)):
-        where = f"JAVA_HOME={home}" if home else "PATH"
-        raise JobError(f"Java 17 must be installed for -r spark, as by apt install openjdk-17-jre-headless; none in {where}")
+    path = os.path.join(home, "bin") if home else None
+    if not shutil.which("java", path=path):
+        raise JobError(
+            "Java 17 or later must be installed for -r spark, as by apt install openjdk-17-jre-headless; "
+            f"found none in {f'JAVA_HOME={home}' if home else 'PATH'}"
+        )
 
 
 def _find_pyspark():
@@ -306,7 +318,8 @@ def _find_pyspark():
         import pyspark  # noqa: F401
     except ImportError:
         raise JobError(
-            "pyspark must be installed for -r spark, as by scripts/setup spark, or SPARK_HOME set; found neither"
+            "Spark must be installed for -r spark, as by scripts/setup spark; "
+            "found neither pyspark nor SPARK_HOME"
         ) from None
 
 

@@ -16,20 +16,18 @@ import copy
 import itertools
 import os
 import re
-import sys
 from collections import Counter, defaultdict
 from importlib import import_module
 from typing import NamedTuple
 from urllib.parse import unquote
-
-from . import compat  # noqa: F401  before anything that imports mrjob
-from .errors import PREFIX, explained
 
 import mmh3
 from pyspark import RDD, AccumulatorParam, SparkFiles
 from pyspark.serializers import NoOpSerializer, PairDeserializer, pack_long
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+
+from .errors import PREFIX, explained
 
 _UNSPLIT = str(1 << 50)  # bytes; more than any file has
 
@@ -281,9 +279,5 @@ def cause(error):
 
 def reason(error):
     """The line of an exception that no user's file or machine caused, to follow its details."""
-    lines = [line for line in str(error).splitlines() if re.match(r"(Caused by: )?[\w.]+(Error|Exception)", line)]
+    lines = re.findall(r"^(?:Caused by: )?([\w.]+(?:Error|Exception).*)", str(error), re.MULTILINE)
     return lines[-1] if lines else f"{type(error).__name__}: {error}".splitlines()[0]
-
-
-if __name__ == "__main__":
-    sys.exit("spark_harness is no script")
