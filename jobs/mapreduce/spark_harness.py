@@ -269,6 +269,9 @@ def cause(error):
     if found:
         reason = re.findall(r"Caused by: (?:[\w.$]+\.)?(.*)", text)
         return f"{path_of(found.group(1))} is truncated or damaged: {reason[-1] if reason else 'unreadable'}"
+    found = re.findall(r"Caused by: java\.(?:io\.(?:EOF|IO)|util\.zip\.\w+)Exception: (.*)", text)
+    if found and "HadoopFileLinesReader" in text:  # Spark 3 does not say which
+        return f"an input file is truncated or damaged: {found[-1]}"
     found = re.search(r"\[PATH_NOT_FOUND\] Path does not exist: (\S+?)\.?(?:\s|$)", text)
     if found:
         return f"no such file: {path_of(found.group(1))}"
