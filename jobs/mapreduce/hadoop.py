@@ -88,7 +88,7 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         self._said = deque(maxlen=200)
 
     def remote_storage(self):
-        return HadoopStorage(self._checked_hadoop_bin())
+        return HadoopStorage([*self._checked_hadoop_bin(), "fs"])
 
     def tmp_folder(self):
         """The folder for what is needed during a run only."""

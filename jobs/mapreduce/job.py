@@ -13,6 +13,7 @@ import zipfile
 from argparse import ArgumentParser, HelpFormatter
 from collections import Counter
 from functools import partial
+from importlib import import_module
 
 from mrjob.compat import jobconf_from_env
 from mrjob.conf import find_mrjob_conf
@@ -39,6 +40,14 @@ _RUNNING = {
     "quiet": "say nothing",
     "verbose": "say all that mrjob says, too",
     "help": "show this and end",
+}
+
+
+_RUNNERS = {  # imported when they are asked for
+    "inline": (".runner", "ForkRunner"),
+    "hadoop": (".hadoop", "HadoopRunner"),
+    "emr": (".emr", "EmrRunner"),
+    "spark": (".spark", "SparkRunner"),
 }
 
 
@@ -99,18 +108,9 @@ class Job(MRJob):
                 self.options.bootstrap_mrjob = False
 
     def _runner_class(self):
-        if self.options.runner in (None, "inline"):
-            from .runner import ForkRunner
-
-            return ForkRunner
-        if self.options.runner == "hadoop":
-            from .hadoop import HadoopRunner
-
-            return HadoopRunner
-        if self.options.runner == "emr":
-            from .emr import EmrRunner
-
-            return EmrRunner
+        if (self.options.runner or "inline") in _RUNNERS:
+            module, name = _RUNNERS[self.options.runner or "inline"]
+            return getattr(import_module(module, __package__), name)
         return super()._runner_class()
 
     def _print_help(self, options):
@@ -171,14 +171,14 @@ class Job(MRJob):
 
     # tasks
 
-    def run_mapper(self, step_num=0):
+    def map_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_mapper(step_num)
+        yield from super().map_pairs(pairs, step_num)
         self._flush_counts()
 
-    def run_reducer(self, step_num=0):
+    def reduce_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_reducer(step_num)
+        yield from super().reduce_pairs(pairs, step_num)
         self._flush_counts()
 
     def count(self, name, amount=1):
