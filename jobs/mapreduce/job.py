@@ -102,6 +102,8 @@ class Job(MRJob):
         """Send lshlib and this package along where tasks run in other processes or machines."""
         runner = self.options.runner
         if runner not in (None, "inline") and not self.is_task():
+            # tasks work elsewhere
+            self.options.args = [os.path.abspath(p) if os.path.exists(p) else p for p in self.options.args]
             self.options.py_files = [*(self.options.py_files or ()), code_archive()]
             # the archive brings all that tasks import; mrjob's own copy would slow down each start
             if runner == "local" and self.options.bootstrap_mrjob is None:

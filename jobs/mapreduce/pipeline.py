@@ -203,6 +203,9 @@ class Run:
         """The paths of the input for the jobs; files of this machine are brought to where tasks find them."""
         if self.data == self.state and not is_remote(self.state):
             paths = [(file.path, file.size) for file in self.files]
+            if self.engine != "inline":  # whose tasks alone work here
+                for path in (file.path for file in self.files):
+                    self._names.setdefault(os.path.abspath(path), path)
         else:
             paths = [
                 (path, sum(file.size for file in files)) for path, files in self._found if is_remote(path)

@@ -317,17 +317,11 @@ def test_report_tells_the_cause(text, cause):
     assert parse_report("Job: job_1\nCounters: 1\n\tlsh\n\t\tkept=5\n\n" + text).get("cause") == cause
 
 
-class DedupInSession(Dedup):
-    def run_stages(self, run, *arguments):
-        with EmrRunner.session(self, run.tag):
-            return super().run_stages(run, *arguments)
-
-
 @pytest.mark.slow
 def test_deduplication_gives_what_it_gives_here(emr, conf, tmp_path):
     run_here("dedup.py", tmp_path, "--output-dir", tmp_path / "out")
     arguments = ["-r", "emr", "--conf-path", str(conf()), emr.put("in/news.jsonl", NEWS), "--output-dir", OUT]
-    DedupInSession([*arguments, "-q"]).run_job()
+    Dedup([*arguments, "-q"]).run_job()
     for name in ("pairs", "clusters", "kept"):
         parts = [data for _, data in sorted(emr.objects(f"out/{name}/part-").items())]
         expected = [path.read_bytes() for path in sorted((tmp_path / "out" / name).iterdir())]
