@@ -52,16 +52,12 @@ class Candidates(DocumentsJob):
             help="parts of the range of bucket hashes, each sorted in memory (default: 16)",
         )
 
-    def load_args(self, args):
-        super().load_args(args)
-        try:
-            check_text_options(self.options)
-            check_signature_options(self.options)
-            settle_format(self.options, self.options.args)
-            self.choice = banding(self.options)
-            self.layout = layout(self.options, self.options.value_field)
-        except ValueError as error:
-            self.arg_parser.error(str(error))
+    def check_options(self):
+        check_text_options(self.options)
+        check_signature_options(self.options)
+        settle_format(self.options, self.options.args)
+        self.choice = banding(self.options)
+        self.layout = layout(self.options, self.options.value_field)
 
     def steps(self):
         return [MRStep(**self.document_mapper(), reducer=self.pair_bucket_members)]

@@ -72,15 +72,11 @@ class Dedup(Job):
             help="candidate pairs that one reducer may hold; more are joined in rounds (default: 8388608)",
         )
 
-    def load_args(self, args):
-        super().load_args(args)
-        try:
-            check_text_options(self.options)
-            check_signature_options(self.options)
-            value_field(self.options)
-            self.choice = banding(self.options)
-        except ValueError as error:
-            self.arg_parser.error(str(error))
+    def check_options(self):
+        check_text_options(self.options)
+        check_signature_options(self.options)
+        value_field(self.options)
+        self.choice = banding(self.options)
 
     def steps(self):
         """None of its own: the stages are jobs."""
@@ -108,9 +104,9 @@ class Dedup(Job):
             run.leave()
 
     def deduplicate_into(self, run, watch):
-        files, read = run.open(self.options.args or ["-"], self.stdin)
+        read = run.open(self.options.args or ["-"], self.stdin)
         try:
-            settle_format(self.options, [file.path for file in files])
+            settle_format(self.options, [file.path for file in run.files])
             value_field(self.options)
         except ValueError as error:
             raise JobError(str(error)) from None
@@ -119,11 +115,11 @@ class Dedup(Job):
             run.display.say(f"complete already: {run.folder}")
         else:
             with run.session():
-                inputs = run.bring(files)
+                inputs = run.bring()
                 try:
-                    summary = self.run_stages(run, files, inputs)
+                    summary = self.run_stages(run, inputs)
                 except JobError as error:
-                    raise self.located(run, error, inputs) from None
+                    raise self.located(run, error) from None
             summary["seconds"] = watch()
             run.close(summary)
         run.display.say(summary_text(summary, self.options.output_dir))
@@ -134,9 +130,9 @@ class Dedup(Job):
         options = {f"--{name.replace('_', '-')}": getattr(self.options, name) for name in names}
         return {"version": lshlib.__version__, **options, "input": read}
 
-    def run_stages(self, run, files, inputs):
-        run.stage("candidates", Candidates, self.candidate_arguments(run, files, inputs), inputs)
-        skipped = self.publish_skipped(run, inputs)
+    def run_stages(self, run, inputs):
+        run.stage("candidates", Candidates, self.candidate_arguments(run), inputs)
+        skipped = self.publish_skipped(run)
         pairs, routes = self.find_targets(run, inputs)
         resolved = run.stage("resolve", Resolve, self.resolve_arguments(routes), [*inputs, *pairs])
         removed = run.scratch("removed.npy")
@@ -149,8 +145,8 @@ class Dedup(Job):
         run.publish()
         return summary
 
-    def candidate_arguments(self, run, files, inputs):
-        rows = self.estimated_records(run, files, inputs) * self.choice.bands
+    def candidate_arguments(self, run):
+        rows = self.estimated_records(run) * self.choice.bands
         slices = min(max(LEAST_SLICES, rows // SLICE_ROWS), MOST_SLICES)
         field = value_field(self.options)
         return [
@@ -159,14 +155,14 @@ class Dedup(Job):
             *([f"--value-field={field}"] if field else []),
         ]
 
-    def estimated_records(self, run, files, inputs):
+    def estimated_records(self, run):
         """About how many lines the input holds, from the start of the first file that has any."""
-        filled = [(file, path) for file, path in zip(files, inputs) if file.size]
+        filled = [file for file in run.files if file.size]
         if not filled:
             return 0
-        total = sum(file.size * (4 if opener(file.path) else 1) for file, _ in filled)
-        file, path = filled[0]
-        return total // average_line(run.head(path, SAMPLE), opener(file.path))
+        total = sum(file.size * (4 if opener(file.path) else 1) for file in filled)
+        path = filled[0].path
+        return total // average_line(run.head(path, SAMPLE), opener(path))
 
     def resolve_arguments(self, routes, *more):
         names = DOCUMENT | TEXT | SIGNATURE | RESOLVE
@@ -210,7 +206,7 @@ class Dedup(Job):
                 changed += run.stages[stage]["counters"].get("changed edges", 0)
         return run.stage(name, Components, [*arguments, "--labelled", slices], [pairs, edges])
 
-    def publish_skipped(self, run, inputs):
+    def publish_skipped(self, run):
         """skipped/, in the order of files and lines, if any; the keys of the skipped lines."""
         keys, records = [np.zeros(0, np.uint64)], []
         if run.stages["candidates"]["counters"].get("skipped"):
@@ -218,7 +214,7 @@ class Dedup(Job):
                 keys.append(block["key"])
                 records += map(json.loads, unpack(block["record"], block["length"]))
             places = {(record["file"], record["offset"]) for record in records}
-            before = {place: run.lines_before(*place, inputs) for place in places}
+            before = {place: run.lines_before(*place) for place in places}
             for record in records:
                 record["line"] += before[record["file"], record.pop("offset")]
                 record["file"] = run.renamed(record["file"])
@@ -227,21 +223,21 @@ class Dedup(Job):
             run.write("skipped", "".join(lines).encode())
         return np.concatenate(keys)
 
-    def located(self, run, error, inputs):
+    def located(self, run, error):
         """For a line counted from within a file, and an id given twice, the error that names the places."""
         message = str(error)
         found = re.search(r"line (\d+) after byte (\d+) of (\S+?): ", message)
         if found:
-            line = int(found[1]) + run.lines_before(found[3], int(found[2]), inputs)
+            line = int(found[1]) + run.lines_before(found[3], int(found[2]))
             return JobError(message.replace(found[0], f"line {line} of {found[3]}: "))
         found = re.search(r"id key (\d+)", message)
-        return self.given_twice(run, int(found[1]), inputs) or error if found else error
+        return self.given_twice(run, int(found[1])) or error if found else error
 
-    def given_twice(self, run, key, inputs):
+    def given_twice(self, run, key):
         """The error for ids with one key, if they are found."""
         places = []
         document_layout = layout(self.options)
-        for path in inputs:
+        for path in (file.path for file in run.files):
             for number, line in enumerate(run.input_lines(path), 1):
                 try:
                     id_ = document_layout.read(line.rstrip(b"\r\n")).id

@@ -19,14 +19,10 @@ class Keep(LinesJob):
         add_document_options(self)
         self.add_file_arg("--removed", help="sorted keys of the documents to leave out (.npy)")
 
-    def load_args(self, args):
-        super().load_args(args)
+    def check_options(self):
         if self.options.removed is None:
-            self.arg_parser.error("--removed must be given, got none")
-        try:
-            settle_format(self.options, self.options.args)
-        except ValueError as error:
-            self.arg_parser.error(str(error))
+            raise ValueError("--removed must be given, got none")
+        settle_format(self.options, self.options.args)
 
     def separator(self):
         return b"\t" if self.options.input_format == "tsv" else super().separator()

@@ -14,10 +14,9 @@ class Publish(LinesJob):
         super().configure_args()
         self.add_passthru_arg("--kind", choices=("pair", "cluster"), help="the kind of lines to put out")
 
-    def load_args(self, args):
-        super().load_args(args)
+    def check_options(self):
         if self.options.kind is None:
-            self.arg_parser.error("--kind must be given, got none")
+            raise ValueError("--kind must be given, got none")
 
     def steps(self):
         return [MRStep(**self.document_mapper())]

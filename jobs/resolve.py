@@ -59,17 +59,13 @@ class Resolve(DocumentsJob):
             help="verify the pairs of oversized components, no more",
         )
 
-    def load_args(self, args):
-        super().load_args(args)
-        try:
-            check_text_options(self.options)
-            check_signature_options(self.options)
-            settle_format(self.options, self.options.args)
-            value_field(self.options)
-            if self.options.routes is None:
-                raise ValueError("--routes must be given, got none")
-        except ValueError as error:
-            self.arg_parser.error(str(error))
+    def check_options(self):
+        check_text_options(self.options)
+        check_signature_options(self.options)
+        settle_format(self.options, self.options.args)
+        value_field(self.options)
+        if self.options.routes is None:
+            raise ValueError("--routes must be given, got none")
 
     def steps(self):
         return [MRStep(**self.document_mapper(), reducer=self.resolve_target)]

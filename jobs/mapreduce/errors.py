@@ -16,6 +16,8 @@ def explained(error):
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror or error}{where}"
+    if type(error).__module__.partition(".")[0] in ("botocore", "boto3"):  # what AWS says is one line
+        return str(error)
     if isinstance(error, MemoryError):
         return "out of memory"
     return None

@@ -3,7 +3,6 @@
 import glob
 import os
 import re
-import signal
 import subprocess
 from collections import Counter, deque
 
@@ -11,6 +10,8 @@ from mrjob.hadoop import HadoopJobRunner
 from mrjob.logs.step import _interpret_hadoop_jar_command_stderr
 
 from .errors import PREFIX, JobError
+from .inputs import is_remote
+from .progress import PERCENT
 from .storage import HadoopStorage
 
 _PROGRESS = re.compile(rb" map (\d+)% reduce (\d+)%")
@@ -47,6 +48,7 @@ class StreamingRunner:
         jobconf = super()._jobconf_for_step(step_num)
         # by itself Hadoop ends a record at a lone CR, too
         jobconf["textinputformat.record.delimiter"] = "\n"
+        jobconf["mapreduce.input.fileinputformat.input.dir.recursive"] = "true"
         jobconf["stream.map.input.ignoreKey"] = "true"  # the offsets of lines
         if self.tag:
             jobconf["mapreduce.job.tags"] = self.tag
@@ -86,7 +88,7 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         self._said = deque(maxlen=200)
 
     def remote_storage(self):
-        return HadoopStorage(self._checked_hadoop_bin())
+        return HadoopStorage([*self._checked_hadoop_bin(), "fs"])
 
     def tmp_folder(self):
         """The folder for what is needed during a run only."""
@@ -147,14 +149,14 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         """Nothing: `-files` brings them."""
 
     def _upload_local_files(self):
-        if any("://" not in path for path in self._get_input_paths()):
+        if self._has_local_input():
             super()._upload_local_files()
-            self._uploaded = True
 
-    _uploaded = False
+    def _has_local_input(self):
+        return not all(map(is_remote, self._get_input_paths()))
 
     def _cleanup_hadoop_tmp(self):
-        if self._uploaded or self._num_steps() > 1:
+        if self._has_local_input() or self._num_steps() > 1:
             super()._cleanup_hadoop_tmp()
 
     # a job
@@ -174,7 +176,8 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             )
             process.wait()
         except BaseException:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
+            process.wait()
             self._kill([self._application] if self._application else [])
             raise
         finally:
@@ -195,9 +198,8 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             found = _PROGRESS.search(line)
             if found and self.progress:
                 maps, reduces = map(int, found.groups())
-                self.progress(
-                    "reducer" if maps == 100 else "mapper", 0, reduces if maps == 100 else maps, 100
-                )
+                task, done = ("mapper", maps) if maps < 100 else ("reducer", reduces)
+                self.progress(task, 0, done, PERCENT)
             yield line
 
     def _cause(self):
@@ -208,7 +210,7 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             lines = [line for text in texts() for line in text.splitlines()]
             ours = sorted({line for line in lines if line.startswith(PREFIX)})
             if ours:
-                return ours[0][len(PREFIX) :]
+                return f"{ours[0][len(PREFIX) :]} ({self._where()})"
             others = [line for line in lines if line.strip() and not _NOISE.match(line)]
             if others:
                 return f"a task failed: {others[-1].strip()} ({self._where()})"

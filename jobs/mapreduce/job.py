@@ -13,6 +13,7 @@ import zipfile
 from argparse import ArgumentParser, HelpFormatter
 from collections import Counter
 from functools import partial
+from importlib import import_module
 
 from mrjob.compat import jobconf_from_env
 from mrjob.conf import find_mrjob_conf
@@ -39,6 +40,14 @@ _RUNNING = {
     "quiet": "say nothing",
     "verbose": "say all that mrjob says, too",
     "help": "show this and end",
+}
+
+
+_RUNNERS = {  # imported when they are asked for
+    "inline": (".runner", "ForkRunner"),
+    "hadoop": (".hadoop", "HadoopRunner"),
+    "emr": (".emr", "EmrRunner"),
+    "spark": (".spark", "SparkRunner"),
 }
 
 
@@ -74,7 +83,14 @@ class Job(MRJob):
         super().load_args(args)
         if not self.is_task():
             self._find_settings()
+        try:
+            self.check_options()
+        except ValueError as error:
+            self.arg_parser.error(str(error))
         self.ship_code()
+
+    def check_options(self):
+        """Settle what the options leave open; ValueError, in one line, for one that is out of range."""
 
     def _find_settings(self):
         """Without settings of the user's, those of configs/ for the runner hold."""
@@ -86,20 +102,17 @@ class Job(MRJob):
         """Send lshlib and this package along where tasks run in other processes or machines."""
         runner = self.options.runner
         if runner not in (None, "inline") and not self.is_task():
+            # tasks work elsewhere
+            self.options.args = [os.path.abspath(p) if os.path.exists(p) else p for p in self.options.args]
             self.options.py_files = [*(self.options.py_files or ()), code_archive()]
             # the archive brings all that tasks import; mrjob's own copy would slow down each start
             if runner == "local" and self.options.bootstrap_mrjob is None:
                 self.options.bootstrap_mrjob = False
 
     def _runner_class(self):
-        if self.options.runner in (None, "inline"):
-            from .runner import ForkRunner
-
-            return ForkRunner
-        if self.options.runner == "hadoop":
-            from .hadoop import HadoopRunner
-
-            return HadoopRunner
+        if (self.options.runner or "inline") in _RUNNERS:
+            module, name = _RUNNERS[self.options.runner or "inline"]
+            return getattr(import_module(module, __package__), name)
         return super()._runner_class()
 
     def _print_help(self, options):
@@ -160,14 +173,14 @@ class Job(MRJob):
 
     # tasks
 
-    def run_mapper(self, step_num=0):
+    def map_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_mapper(step_num)
+        yield from super().map_pairs(pairs, step_num)
         self._flush_counts()
 
-    def run_reducer(self, step_num=0):
+    def reduce_pairs(self, pairs, step_num=0):
         prepare_process()
-        super().run_reducer(step_num)
+        yield from super().reduce_pairs(pairs, step_num)
         self._flush_counts()
 
     def count(self, name, amount=1):

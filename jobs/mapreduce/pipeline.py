@@ -45,6 +45,8 @@ class Run:
         self.engine = job.options.runner or "inline"
         self.display = Display(job.options.quiet)
         self.parameters, self.stages = {}, {}
+        self.files = []  # of the input, where the tasks find them
+        self._found = []  # (path as it was given, its files)
         self._names = {}  # {path of an input file: what the user calls it}
         self._sizes = {}  # bytes of each input file and of each stage's output
         self._reports, self._leftovers = {}, set()
@@ -97,9 +99,9 @@ class Run:
     # the output directory
 
     def open(self, paths, stream):
-        """Take the output directory into use, or refuse it in one line: (input files, what identifies them).
+        """Take the output directory into use, or refuse it in one line: what identifies the input.
 
-        `paths` are files, globs, folders, and - for the stream.
+        `paths` are files, globs, folders, and - for the stream; `files` are then what they name.
         """
         found = {path: self._at(path).find([path]) for path in paths if path != "-"}
         for path in found:
@@ -116,17 +118,18 @@ class Run:
             self._lock = self._home.lock(f"{self.state}/lock", self.folder)
             if _STATE in names:
                 self._find_stages(set(names) & set(self.published.values()))
-        files, told = [], []
+        told = []
         for path in paths:
             if path == "-":
                 spooled, digest = spool(stream, self.scratch("stdin"))
                 self._names[spooled] = "standard input"
-                files.append(File(spooled, os.path.getsize(spooled), digest))
+                self._found.append((path, [File(spooled, os.path.getsize(spooled), digest)]))
                 told.append(["standard input", digest])
             else:
-                files += found[path]
+                self._found.append((path, found[path]))
                 told += [[_absolute(file.path), file.size, file.changed] for file in found[path]]
-        return files, told
+        self.files = [file for _, files in self._found for file in files]
+        return told
 
     def _find_stages(self, published):
         """Learn what an earlier process completed, and end what it may have left at work."""
@@ -196,37 +199,43 @@ class Run:
 
     # input
 
-    def bring(self, files):
-        """The paths of the input files where the tasks find them."""
+    def bring(self):
+        """The paths of the input for the jobs; files of this machine are brought to where tasks find them."""
         if self.data == self.state and not is_remote(self.state):
-            paths = [file.path for file in files]
+            paths = [(file.path, file.size) for file in self.files]
+            if self.engine != "inline":  # whose tasks alone work here
+                for path in (file.path for file in self.files):
+                    self._names.setdefault(os.path.abspath(path), path)
         else:
-            paths = self._upload(files)
-        self._sizes.update(zip(paths, (file.size for file in files)))
-        return paths
+            paths = [
+                (path, sum(file.size for file in files)) for path, files in self._found if is_remote(path)
+            ]
+            local = [file for file in self.files if not is_remote(file.path)]
+            if local:
+                paths.append((self._upload(local), sum(file.size for file in local)))
+            self._names.update((file.path, file.path) for file in self.files if is_remote(file.path))
+        self._sizes.update(paths)
+        return [path for path, _ in paths]
 
-    def _upload(self, files):
-        """Bring what is on this machine to the cluster, as a stage."""
+    def _upload(self, local):
+        """Bring files of this machine to the cluster, as a stage: its folder."""
         folder = self.output(_INPUT)
-        paths = [
-            file.path if is_remote(file.path) else f"{folder}/{number:05d}-{os.path.basename(file.path)}"
-            for number, file in enumerate(files)
-        ]
-        local = {path: file.path for path, file in zip(paths, files) if path != file.path}
-        self._names.update((path, self._names.get(name, name)) for path, name in local.items())
-        if local and _INPUT not in self._reports:
+        paths = [f"{folder}/{number:05d}-{os.path.basename(file.path)}" for number, file in enumerate(local)]
+        if _INPUT not in self._reports:
             watch = Stopwatch()
             self._clear(_INPUT)
             links = self.scratch(_INPUT)
             os.makedirs(links)
-            for path, source in local.items():
-                os.symlink(os.path.abspath(source), os.path.join(links, os.path.basename(path)))
+            for path, file in zip(paths, local):
+                os.symlink(os.path.abspath(file.path), os.path.join(links, os.path.basename(path)))
             self._at(folder).upload(links, folder)
-            total = sum(file.size for file in files)
+            total = sum(file.size for file in local)
             self._complete_stage(_INPUT, watch, {"read": total, "written": total}, {})
-        if local:
-            self.stages[_INPUT] = self._report(_INPUT)
-        return paths
+        self.stages[_INPUT] = self._report(_INPUT)
+        for path, file in zip(paths, local):
+            self._names[path] = self._names.get(file.path, file.path)
+            self.files[self.files.index(file)] = file._replace(path=path)
+        return folder
 
     def renamed(self, text):
         """A message with the names of input files that the user knows."""
@@ -347,15 +356,15 @@ class Run:
         with self._at(path).open(path) as stream:
             yield from (opener(path)(stream) if opener(path) else stream)
 
-    def lines_before(self, path, offset, inputs):
+    def lines_before(self, path, offset):
         """How many lines of an input file come before the part that a task read from an offset on.
 
         Hadoop gives a line to the part in which it starts or, at its first byte, to the one before.
         """
         if not offset:
             return 0
-        known = [name for name in inputs if path_part(name) == path_part(path)]
-        with self._at(known[0]).open(known[0]) as stream:
+        (known,) = (file.path for file in self.files if path_part(file.path) == path_part(path))
+        with self._at(known).open(known) as stream:
             return count_lines(stream, offset) + 1
 
     def publish(self):

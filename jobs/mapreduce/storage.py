@@ -106,8 +106,8 @@ class LocalStorage:
 class HadoopStorage:
     """What `hadoop fs` reaches. Each call starts a JVM, so that methods take many paths where they can."""
 
-    def __init__(self, hadoop_bin):
-        self._command = [*hadoop_bin, "fs"]
+    def __init__(self, command):
+        self._command = command
 
     def renames(self, path):
         return not re.match("s3|gs:", path)  # there, moving is copying

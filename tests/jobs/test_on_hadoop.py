@@ -180,6 +180,16 @@ def test_driver_is_killed(hadoop, corpus, tmp_path):
     assert hadoop.paths("/driver/.run") == []
 
 
+def test_interrupt_ends_the_job_too(hadoop, corpus):
+    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///interrupt", *MANY_TASKS)
+    hadoop.wait_for_task(process, "candidates.py")
+    process.send_signal(signal.SIGINT)
+    assert refusal(ended(process)) == "interrupted"
+    listing = hadoop.run("yarn", "application", "-list")
+    assert b"Total number of applications" in listing and b"application_" not in listing
+    assert_nothing_complete(hadoop, "/interrupt")
+
+
 def ended(process):
     out, errors = process.communicate(timeout=900)
     return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
@@ -201,7 +211,8 @@ def test_bad_record_in_one_file(hadoop, corpus, tmp_path):
     )
     arguments = "hdfs:///bad", "--output-dir", "hdfs:///bad-out", *MANY_TASKS
     line = refusal(hadoop.dedup(*arguments))
-    assert line == 'line 901 of hdfs:///bad/bad.jsonl: no "text" in {"id": "x"}'
+    told = 'line 901 of hdfs:///bad/bad.jsonl: no "text" in {"id": "x"} (all logs: yarn logs -applicationId '
+    assert line.startswith(told)
     assert_nothing_complete(hadoop, "/bad-out")
 
 

@@ -40,8 +40,8 @@ def words(tmp_path, text="one two\ntwo\n"):
 
 
 def stage(run, path, *arguments):
-    file = File(path, os.path.getsize(path), None)
-    return run.stage("count", WordCount, ["--words", *arguments], run.bring([file]))
+    run.files = [File(path, os.path.getsize(path), None)]
+    return run.stage("count", WordCount, ["--words", *arguments], run.bring())
 
 
 def output_of(folder):
@@ -196,7 +196,7 @@ def test_changed_input_is_told_from_the_same(tmp_path, make_run):
     before = opened()
     assert opened() == before
     words(tmp_path, "one two\ntwo\nthree\n")
-    assert opened()[1] != before[1]
+    assert opened() != before
 
 
 def test_remote_files_need_a_runner_that_reaches_them(make_run):

@@ -9,8 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 from mapreduce import runner as module
+from mapreduce import splits
 from mapreduce.errors import JobError
-from mapreduce.runner import Partition, Spill, Split, _line_ranges
+from mapreduce.spills import Partition, Spill
+from mapreduce.splits import Split, line_ranges
 
 import pytest
 from mrjob.inline import InlineMRJobRunner
@@ -242,7 +244,7 @@ def test_files_are_cut_at_lines(tmp_path, size):
     path = tmp_path / "a"
     for data in random_files(60):
         path.write_bytes(data)
-        ranges = _line_ranges(str(path), size)
+        ranges = line_ranges(str(path), size)
         assert [start for start, _ in ranges] == [0, *(end for _, end in ranges)][: len(ranges)]
         assert (ranges[-1][1] if ranges else 0) == len(data)
         for start, end in ranges:
@@ -263,7 +265,7 @@ def test_batches_hold_all_lines_and_know_their_places(tmp_path, batch, ending):
         path = tmp_path / f"{number}{ending}"
         path.write_bytes(pack(data))
         lines, found = data.splitlines(keepends=True), []
-        for start, end in _line_ranges(str(path), 40):
+        for start, end in line_ranges(str(path), 40):
             split = Split([(str(path), start, end)])
             split.report = lambda done: None
             for batch_lines in split.batches(batch):
@@ -290,10 +292,10 @@ def test_places_in_a_split_of_several_files(tmp_path):
 
 
 def test_lines_longer_than_all_buffers(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_READ", 16)
+    monkeypatch.setattr(splits, "READ", 16)
     data = b"x" * 1000 + b"\n\n" + b"y" * 5000 + b"\n" + b"z" * 17
     (tmp_path / "a").write_bytes(data)
-    ranges = _line_ranges(str(tmp_path / "a"), 100)
+    ranges = line_ranges(str(tmp_path / "a"), 100)
     read = [line for part in ranges for line in given(Split([(str(tmp_path / "a"), *part)]))]
     assert read == data.splitlines(keepends=True)
 
