@@ -146,14 +146,14 @@ def test_error_of_a_task_is_read_from_the_logs_of_this_machine(hadoop, make_runn
     hadoop.task_log("+ python3 word_count.py\nerror: no word may be two\n", container=2)
     hadoop.task_log("error: no word may be two\n", container=3)
     hadoop.task_log("error: of another job\n", application=2)
-    assert failure_of(make_runner()) == "no word may be two"
+    assert failure_of(make_runner()) == "no word may be two" + WHERE
     assert not hadoop.calls(CLI + "LogsCLI")
 
 
 def test_error_of_a_task_is_read_from_the_aggregated_logs(hadoop, make_runner):
     hadoop.job(*ATTEMPT, status=1)
     hadoop.aggregated_logs("log4j:WARN No appenders\n", "error: no word may be two\n")
-    assert failure_of(make_runner()) == "no word may be two"
+    assert failure_of(make_runner()) == "no word may be two" + WHERE
     ((_, *asked),) = hadoop.calls(CLI + "LogsCLI")
     assert asked == ["-applicationId", APPLICATION, "-log_files", "stderr"]
 
@@ -162,7 +162,7 @@ def test_first_of_several_errors_is_the_same_each_time(hadoop, make_runner):
     hadoop.job(*ATTEMPT, status=1)
     for container, word in enumerate(("two", "one", "three"), 1):
         hadoop.task_log(f"error: no word may be {word}\n", container)
-    assert failure_of(make_runner()) == "no word may be one"
+    assert failure_of(make_runner()) == "no word may be one" + WHERE
 
 
 def test_fault_of_a_task_is_told_by_its_last_line(hadoop, make_runner):
@@ -290,12 +290,12 @@ def test_run_within_hdfs(hadoop, make_run):
     hadoop.put("/in/a", b"one two\n")
     hadoop.put("/in/b.gz", b"1234")
     run = make_run()
-    files, told = run.open(["hdfs:///in"], None)
-    assert [file.path for file in files] == ["hdfs:///in/a", "hdfs:///in/b.gz"]
+    told = run.open(["hdfs:///in"], None)
+    assert [file.path for file in run.files] == ["hdfs:///in/a", "hdfs:///in/b.gz"]
     assert [entry[:2] for entry in told] == [["hdfs:///in/a", 8], ["hdfs:///in/b.gz", 4]]
     assert run.check_parameters({"--seed": 1}) is False
-    inputs = run.bring(files)
-    assert inputs == ["hdfs:///in/a", "hdfs:///in/b.gz"]
+    inputs = run.bring()
+    assert inputs == ["hdfs:///in"], "it is for Hadoop to list a folder"
     hadoop.job(*counters(written=16, lines=2), **COUNTED)
     folder = stage(run, inputs)
     assert folder == "hdfs:///out/.run/counts"
@@ -320,9 +320,11 @@ def test_run_into_a_folder_of_this_machine(hadoop, make_run, tmp_path):
     (tmp_path / "words").write_bytes(b"one two\n")
     out = tmp_path / "out"
     run = make_run(out)
-    files, _ = run.open([str(tmp_path / "words")], None)
+    run.open([str(tmp_path / "words")], None)
     run.check_parameters({})
-    (brought,) = inputs = run.bring(files)
+    inputs = run.bring()
+    (brought,) = (file.path for file in run.files)
+    assert inputs == [brought.rpartition("/")[0]]
     assert re.fullmatch(r"hdfs:///user/tester/tmp/mrjob/lsh-[0-9a-f]{16}/input/00000-words", brought)
     assert hadoop.read(brought) == b"one two\n"
     hadoop.job(*counters(written=16), **COUNTED)
@@ -338,13 +340,21 @@ def test_run_into_a_folder_of_this_machine(hadoop, make_run, tmp_path):
 
 def test_standard_input_is_brought_under_a_name_of_its_kind(hadoop, make_run, tmp_path):
     run = make_run()
-    files, told = run.open(["-"], BytesIO(b"\x1f\x8b1234"))
+    told = run.open(["-"], BytesIO(b"\x1f\x8b1234"))
     run.check_parameters({})
-    (brought,) = run.bring(files)
+    run.bring()
+    (brought,) = (file.path for file in run.files)
     assert brought.endswith(".gz") and hadoop.read(brought) == b"\x1f\x8b1234"
     assert told[0][0] == "standard input"
-    assert run.renamed(f"line 3 of {brought}: bad") == "line 3 of standard input: bad"
-    assert run.renamed(f"line 3 of hdfs://node:9000{brought[7:]}: bad") == "line 3 of standard input: bad"
+
+
+def test_input_has_the_name_that_was_found_in_messages(hadoop, make_run):
+    hadoop.put("/in/a", b"1")
+    run = make_run()
+    run.open(["hdfs:///in"], None)
+    run.bring()
+    for path in ("hdfs:///in/a", "hdfs://node:9000/in/a", "/in/a"):
+        assert run.renamed(f"line 3 of {path}: bad") == "line 3 of hdfs:///in/a: bad"
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "local"])
@@ -352,9 +362,9 @@ def test_resumed_run_knows_what_is_complete(hadoop, make_run, tmp_path, kind):
     out = "hdfs:///out" if kind == "hdfs" else tmp_path / "out"
     (tmp_path / "words").write_bytes(b"one two\n")
     run = make_run(out)
-    files, _ = run.open([str(tmp_path / "words")], None)
+    told = run.open([str(tmp_path / "words")], None)
     run.check_parameters({})
-    inputs = run.bring(files)
+    inputs = run.bring()
     hadoop.job(*counters(written=16, lines=2), **COUNTED)
     stage(run, inputs)
     hadoop.job(*PROGRESS[:2], status=1)
@@ -365,11 +375,11 @@ def test_resumed_run_knows_what_is_complete(hadoop, make_run, tmp_path, kind):
 
     hadoop.applications(7)
     again = make_run(out)
-    assert again.open([str(tmp_path / "words")], None)[0] == files
+    assert again.open([str(tmp_path / "words")], None) == told
     assert hadoop.calls(CLI + "ApplicationCLI")[-1][-1] == "application_1790000000000_0007"
     assert again.check_parameters({}) is False
     puts = len(hadoop.calls("fs", "-put"))
-    assert again.bring(files) == inputs
+    assert again.bring() == inputs
     stage(again, inputs)
     assert len(hadoop.calls("jar")) == 2 and again.counter("lines") == 2
     assert len(hadoop.calls("fs", "-put")) == puts, "what was brought is not brought again"
@@ -417,22 +427,22 @@ def test_folder_is_for_one_run_at_a_time(make_run):
 def test_failing_stage_says_why_and_is_not_complete(hadoop, make_run):
     hadoop.put("/in/a", b"1")
     run = make_run()
-    files, _ = run.open(["hdfs:///in"], None)
+    run.open(["hdfs:///in"], None)
     run.check_parameters({})
     hadoop.job(*ATTEMPT, status=1)
     hadoop.aggregated_logs("error: no word may be two\n")
-    with pytest.raises(JobError, match="^no word may be two$"):
-        stage(run, run.bring(files))
+    with pytest.raises(JobError, match="^no word may be two "):
+        stage(run, run.bring())
     assert "/out/.run/count.json" not in hadoop.files()
 
 
 def test_lines_before_an_offset_are_counted_in_hdfs(hadoop, make_run):
     hadoop.put("/in/a b", b"one\ntwo\nthree\nfour\n")
     run = make_run()
-    inputs = run.bring(run.open(["hdfs:///in"], None)[0])
+    run.open(["hdfs:///in"], None)
     # a task that reads from an offset on starts with the line after the one that the offset is in
     for offset, before in ((0, 0), (1, 1), (7, 2), (13, 3)):
-        assert run.lines_before("hdfs://node:9000/in/a b", offset, inputs) == before
+        assert run.lines_before("hdfs://node:9000/in/a b", offset) == before
     assert run.head("hdfs:///in/a b", 5) == b"one\nt"
     assert list(run.input_lines("hdfs:///in/a b"))[-1] == b"four\n"
 
@@ -447,10 +457,10 @@ def test_object_store_gets_the_output_where_it_stays(hadoop, make_run):
 def test_state_is_json_that_people_can_read(hadoop, make_run):
     hadoop.put("/in/a", b"one two\n")
     run = make_run()
-    files, _ = run.open(["hdfs:///in/a"], None)
+    run.open(["hdfs:///in/a"], None)
     run.check_parameters({})
     hadoop.job(*counters(written=16, lines=2), **COUNTED)
-    stage(run, run.bring(files))
+    stage(run, run.bring())
     report = json.loads(hadoop.read("/out/.run/count.json"))
     assert (report["read"], report["written"], report["shuffled"]) == (8, 16, 70)
     assert report["counters"] == {"lines": 2}

@@ -14,7 +14,7 @@ import pytest
 
 @pytest.fixture
 def storage(hadoop):
-    return HadoopStorage([hadoop.command])
+    return HadoopStorage([hadoop.command, "fs"])
 
 
 def found(storage, *paths):
