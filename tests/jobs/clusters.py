@@ -72,8 +72,12 @@ class Hadoop:
         return target
 
     def paths(self, folder):
-        listing = self.run("hadoop", "fs", "-ls", "-R", "-C", folder).decode().split()
-        return [re.sub("^hdfs://[^/]*", "", path) for path in listing]
+        """All that is below a folder or a pattern of HDFS; none where that is not."""
+        done = subprocess.run(
+            ["hadoop", "fs", "-ls", "-R", "-C", folder], env=self.env, capture_output=True, text=True
+        )
+        assert done.returncode == 0 or "No such file" in done.stderr, done.stderr
+        return [re.sub("^hdfs://[^/]*", "", path) for path in done.stdout.split()]
 
     def start_dedup(self, *arguments):
         return subprocess.Popen(

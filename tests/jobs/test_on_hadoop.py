@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from clusters import Hadoop, needs
 from running import (
@@ -22,9 +23,11 @@ from running import (
     outcome,
     records,
     refusal,
-    summary,
+    run_script,
     write_lines,
 )
+
+from lshlib.blocks import BlockProtocol
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 NEWS = SAMPLES / "news.jsonl"
@@ -118,11 +121,23 @@ def corpus(hadoop, tmp_path_factory):
     return path, deduplicate(folder / "here", path)
 
 
-def test_rounds_of_stars(hadoop, corpus, tmp_path):
-    options = "--edges-in-memory", 5000, "--output-dir", "hdfs:///stars"
-    result = hadoop.dedup("hdfs:///mixed", *options, *reducers(2))
-    assert_complete(hadoop, result, "/stars", corpus[1], tmp_path)
-    assert "components-large-star-1" in summary(tmp_path / "fetched")["stages"]
+def test_job_of_two_steps(hadoop, tmp_path):
+    """The pairs and the star edges of a chain, dealt by label in two steps."""
+    keys = np.arange(1, 400, dtype=np.uint64) << np.uint64(54)
+    size = np.ones(len(keys) - 1, np.uint32)
+    columns = {f"{end}_{name}": size for end in ("first", "second") for name in ("size", "mark")}
+    pairs = {"first": keys[:-1], "second": keys[1:], "bands": size, **columns}
+    edges = {"first": keys[1:], "second": np.repeat(keys[:1], len(size))}
+    blocks = BlockProtocol().write("pairs", pairs), BlockProtocol().write("edges", edges)
+    write_lines(tmp_path / "blocks", blocks)
+    arguments = "--labelled", "--slices", 5, "--target-size", 50, tmp_path / "blocks"
+    script = TOP / "jobs" / "components.py"
+    here = run_script(*arguments, script=script)
+    there = run_script(
+        *arguments, *("-r", "hadoop", "--cat-output", *reducers(3)), script=script, env=hadoop.env
+    )
+    assert there.returncode == 0, there.stderr.decode()
+    assert sorted(there.stdout.splitlines()) == sorted(here.stdout.splitlines()) != []
 
 
 # whatever the cluster loses
@@ -169,8 +184,7 @@ def test_driver_is_killed(hadoop, corpus, tmp_path):
         hadoop.wait_for_task(process, script)
         process.kill()
         process.communicate()
-        left = {path.split("/")[2] for path in hadoop.paths("/driver")}
-        assert left == {".run"}, "what is not complete must not look so"
+        assert_nothing_complete(hadoop, "/driver")
     other = hadoop.start_dedup(*arguments)
     hadoop.wait_for_task(other, "resolve.py")
     assert "another run is at work" in refusal(hadoop.dedup(*arguments))
@@ -240,17 +254,18 @@ def test_input_that_is_none(hadoop):
 
 
 def test_nodes_without_the_libraries_and_with_packed_ones(hadoop, tmp_path):
-    python = bare_python(tmp_path)
-    hadoop.put(NEWS, "/small/news.jsonl")
-    arguments = "hdfs:///small", "--python-bin", python
-    line = refusal(hadoop.dedup(*arguments, "--output-dir", "hdfs:///bare"))
+    arguments = NEWS, "-r", "hadoop", "--cat-output", "--python-bin", bare_python(tmp_path), *reducers(1)
+    script = TOP / "jobs" / "candidates.py"
+    line = refusal(run_script(*arguments, "-q", script=script, env=hadoop.env))
     assert "must have mmh3, mrjob and numpy" in line and "scripts/pack_nodes" in line
     version = "{}.{}".format(*sys.version_info)
     packed = tmp_path / "nodes"
     subprocess.run([sys.executable, TOP / "scripts" / "pack_nodes", "--python", version, packed], check=True)
     settings = "--conf-path", hadoop.env["MRJOB_CONF"], "--conf-path", packed / "hadoop.conf"
-    result = hadoop.dedup(*arguments, *settings, "--output-dir", "hdfs:///packed")
-    assert_complete(hadoop, result, "/packed", deduplicate(tmp_path / "here", NEWS), tmp_path)
+    there = run_script(*arguments, *settings, script=script, env=hadoop.env)
+    assert there.returncode == 0, there.stderr.decode()
+    here = run_script(NEWS, script=script)
+    assert sorted(there.stdout.splitlines()) == sorted(here.stdout.splitlines()) != []
 
 
 def bare_python(folder):

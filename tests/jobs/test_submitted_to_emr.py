@@ -48,9 +48,8 @@ def test_driver_on_the_cluster_does_the_whole_run(emr, hadoop, conf, tmp_path):
         hadoop.put(tmp_path / "object", f"/{BUCKET}/{path}")
     node = tmp_path / "node"
     node.mkdir()
-    (node / "hadoop").write_text(
-        HADOOP.format(bucket=BUCKET, hadoop=f"{hadoop.env['HADOOP_HOME']}/bin/hadoop")
-    )
+    home = hadoop.env["HADOOP_HOME"]
+    (node / "hadoop").write_text(HADOOP.format(bucket=BUCKET, hadoop=f"{home}/bin/hadoop"))
     (node / "hadoop").chmod(0o755)
     # as on a cluster of EMR: hadoop on PATH, no setting of the user's
     environment = {name: hadoop.env[name] for name in ("HOME", "HADOOP_CONF_DIR")}
