@@ -113,6 +113,7 @@ class Dedup(Job):
         if run.check_parameters(self.parameters(read)):
             summary = run.earlier_summary()
             run.display.say(f"complete already: {run.folder}")
+            run.close()
         else:
             with run.session():
                 inputs = run.bring()

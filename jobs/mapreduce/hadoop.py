@@ -3,7 +3,9 @@
 import glob
 import os
 import re
+import shutil
 import subprocess
+import time
 from collections import Counter, deque
 
 from mrjob.hadoop import HadoopJobRunner
@@ -12,16 +14,20 @@ from mrjob.logs.step import _interpret_hadoop_jar_command_stderr
 from .errors import PREFIX, JobError
 from .inputs import is_remote
 from .progress import PERCENT
-from .storage import HadoopStorage
+from .storage import HadoopStorage, last_line
 
 _PROGRESS = re.compile(rb" map (\d+)% reduce (\d+)%")
 _APPLICATION = re.compile(rb"Submitted application (application_\d+_\d+)")
 _DIAGNOSTICS = re.compile(
-    r"(Container .* is running .*beyond.*|Input path does not exist.*|.*Exception: .*|Error: .*)"
+    r"(Container .* is running .*beyond.*|Input path does not exist.*|.*Exception: .*|"
+    r"(?<=Error launching job , ).*|(?<=Error Launching job : ).*|Error: .*)"
 )
 _NOISE = re.compile(
-    r"\+|log4j:|SLF4J:|\d{4}-\d\d-\d\d |\w{3} \d\d, \d{4} |\d\d/\d\d/\d\d |(INFO|WARNING): |\s"
+    # of the shell, of Java's logs, and the frame that `yarn logs` puts around each log
+    r"\+|log4j:|SLF4J:|\d{4}-\d\d-\d\d |\w{3} \d\d, \d{4} |\d\d/\d\d/\d\d |(INFO|WARNING): |\s|===|\*\*\*|"
+    r"Container: |LogAggregationType:|LogType:|LogLastModifiedTime:|LogLength:|LogContents:|End of LogType:"
 )
+_LATE = 20  # seconds in which the logs of a job come together, after its end
 _YARN = (
     "org.apache.hadoop.yarn.client.cli."  # what bin/yarn starts; bin/hadoop does, too, and is always there
 )
@@ -96,18 +102,27 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
 
     def _checked_hadoop_bin(self):
         command = self.get_hadoop_bin()
-        try:
-            subprocess.run([*command, "version"], capture_output=True) if command == ["hadoop"] else None
-        except FileNotFoundError:
+        if not shutil.which(command[0]):
             raise JobError(
                 "the hadoop command must be on PATH or in HADOOP_HOME/bin with -r hadoop, got none"
-            ) from None
+            )
         return command
+
+    def _find_binaries_and_jars(self):
+        super()._find_binaries_and_jars()
+        if not self.get_hadoop_streaming_jar():
+            raise JobError(
+                "the jar of Hadoop Streaming must be below HADOOP_HOME or --hadoop-streaming-jar, got none"
+            )
 
     def get_hadoop_version(self):
         command = tuple(self._checked_hadoop_bin())
         if command not in self._versions:
-            self._versions[command] = super().get_hadoop_version()
+            try:
+                self._versions[command] = super().get_hadoop_version()
+            except subprocess.CalledProcessError:
+                said = subprocess.run([*command, "version"], capture_output=True).stderr
+                raise JobError(f"hadoop must start, got: {last_line(said, 'a failure')}") from None
         return self._versions[command]
 
     def measures(self):
@@ -206,8 +221,8 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         """Why the last job failed, in one line."""
         if not self._application:
             return self._last(self._said, "hadoop jar failed")
-        for texts in (self._local_task_logs, self._aggregated_task_logs):
-            lines = [line for text in texts() for line in text.splitlines()]
+        for text in self._task_logs():
+            lines = text.splitlines()
             ours = sorted({line for line in lines if line.startswith(PREFIX)})
             if ours:
                 return f"{ours[0][len(PREFIX) :]} ({self._where()})"
@@ -224,12 +239,19 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         found = [match[1] for match in map(_DIAGNOSTICS.search, lines) if match]
         return found[-1].strip() if found else otherwise
 
+    def _task_logs(self):
+        """What tasks wrote to standard error: as far as it is here, then as YARN has it by and by."""
+        yield "".join(self._local_task_logs())
+        end = time.monotonic() + _LATE
+        while True:
+            yield self._yarn("LogsCLI", "-applicationId", self._application, "-log_files", "stderr")
+            if time.monotonic() > end:
+                return
+            time.sleep(2)
+
     def _local_task_logs(self):
         for folder in self._hadoop_log_dirs():
             pattern = os.path.join(glob.escape(folder), "userlogs", self._application, "*", "stderr")
             for path in sorted(glob.glob(pattern)):
                 with open(path, errors="replace") as file:
                     yield file.read()
-
-    def _aggregated_task_logs(self):
-        yield self._yarn("LogsCLI", "-applicationId", self._application, "-log_files", "stderr")

@@ -105,6 +105,8 @@ class Run:
         """
         found = {path: self._at(path).find([path]) for path in paths if path != "-"}
         for path in found:
+            if is_remote(path) and "," in path:
+                raise JobError(f"input on a cluster must have no comma in its name, got {path}")
             if _overlap(path, self.folder):
                 raise JobError(f"--output-dir must be apart from the input, got {self.folder} and {path}")
         names = self._home.names(self.place) or []
@@ -112,7 +114,7 @@ class Run:
             raise JobError(
                 f"--output-dir must be empty or hold a run, got {self.folder} with {min(names)} in it"
             )
-        self._complete = SUMMARY in names
+        self._complete, self._has_state = SUMMARY in names, SUMMARY not in names or _STATE in names
         if not self._complete:
             self._home.make(self.state)
             self._lock = self._home.lock(f"{self.state}/lock", self.folder)
@@ -135,14 +137,14 @@ class Run:
         """Learn what an earlier process completed, and end what it may have left at work."""
         if self._remote:
             self._stop_jobs(self.tag)
-        found = self._home.sizes(self.state)
-        for name in found:
+        names = self._home.names(self.state)
+        for name in names:
             stage, ending = os.path.splitext(name)
-            if ending == ".json" and "/" not in name:
+            if ending == ".json":
                 self._reports[stage] = self._home.read(f"{self.state}/{name}")
         if self.data != self.state:
-            found = self._at(self.data).sizes(self.data)
-        self._leftovers = {name.partition("/")[0] for name in found if "/" in name} | published
+            names = self._at(self.data).names(self.data) or []
+        self._leftovers = {*names, *published}
 
     def check_parameters(self, parameters):
         """Refuse the output of other parameters; True if this very run is complete already."""
@@ -182,9 +184,9 @@ class Run:
         """Remove what only a resumed run needs, once the summary stands."""
         if summary is not None:
             self._home.write(f"{self.place}/{SUMMARY}", to_json(summary))
-        if self.data != self.state and not self._complete:
-            self._at(self.data).remove(self.data)
-        if self._lock or not self._complete:
+        if self._has_state:
+            if self.data != self.state:
+                self._at(self.data).remove(self.data)
             self._home.remove(self.state)
         self.leave()
 
@@ -210,17 +212,20 @@ class Run:
             paths = [
                 (path, sum(file.size for file in files)) for path, files in self._found if is_remote(path)
             ]
+            # tasks know a file by another name of its host
+            self._names.update((file.path, file.path) for file in self.files if is_remote(file.path))
             local = [file for file in self.files if not is_remote(file.path)]
             if local:
                 paths.append((self._upload(local), sum(file.size for file in local)))
-            self._names.update((file.path, file.path) for file in self.files if is_remote(file.path))
         self._sizes.update(paths)
         return [path for path, _ in paths]
 
     def _upload(self, local):
         """Bring files of this machine to the cluster, as a stage: its folder."""
         folder = self.output(_INPUT)
-        paths = [f"{folder}/{number:05d}-{os.path.basename(file.path)}" for number, file in enumerate(local)]
+        # not all names of files here are names there
+        endings = [re.search(r"(\.\w+)?$", file.path)[0] for file in local]
+        paths = [f"{folder}/{number:05d}{ending}" for number, ending in enumerate(endings)]
         if _INPUT not in self._reports:
             watch = Stopwatch()
             self._clear(_INPUT)

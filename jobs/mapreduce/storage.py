@@ -13,6 +13,9 @@ from typing import NamedTuple
 from .errors import JobError
 from .inputs import expand
 
+# mode, replicas, owner, group, bytes, day, minute, path; a group may have blanks in it
+_LISTED = re.compile(r"[-d][-r][-w].* (?P<size>\d+) (?P<changed>\d{4}-\d\d-\d\d \d\d:\d\d) (?P<name>.*)")
+
 
 class File(NamedTuple):
     path: str
@@ -176,7 +179,7 @@ class HadoopStorage:
         result = self._try("-put", "-", path, input=json.dumps(owner).encode())
         if result.returncode:
             if b"File exists" not in result.stderr:
-                raise JobError(_said(result.stderr, f"hadoop fs -put {path}"))
+                raise JobError(last_line(result.stderr, f"hadoop fs -put {path} failed"))
             other = json.loads(self.read(path))
             if other["host"] != owner["host"] or _start_of(other["pid"]) == other["start"]:
                 raise JobError(
@@ -191,25 +194,21 @@ class HadoopStorage:
         listing = self._lines_of("-ls", "-R", path)
         if listing is None:
             return None
-        found = []
-        for line in listing:
-            mode, _, _, _, size, day, minute, name = line.split(None, 7)
-            if not mode.startswith("d"):
-                found.append(File(name, int(size), f"{day} {minute}"))
-        return found
+        matches = [_LISTED.match(line) for line in listing if not line.startswith("d")]
+        return [File(found["name"], int(found["size"]), found["changed"]) for found in matches]
 
     def _lines_of(self, *arguments):
         result = self._try(*arguments)
         if result.returncode:
             if b"No such file or directory" not in result.stderr:
-                raise JobError(_said(result.stderr, f"hadoop fs {' '.join(arguments)}"))
+                raise JobError(last_line(result.stderr, f"hadoop fs {' '.join(arguments)} failed"))
             return None
-        return [line for line in result.stdout.decode().splitlines() if re.match("[-d][-r][-w]", line)]
+        return list(filter(_LISTED.match, result.stdout.decode().split("\n")))
 
     def _run(self, *arguments, input=None):
         result = self._try(*arguments, input=input)
         if result.returncode:
-            raise JobError(_said(result.stderr, f"hadoop fs {' '.join(arguments)}"))
+            raise JobError(last_line(result.stderr, f"hadoop fs {' '.join(arguments)} failed"))
         return result.stdout
 
     def _try(self, *arguments, input=b""):
@@ -232,7 +231,7 @@ class HadoopStorage:
                 yield process.stdout
                 if whole and process.wait():
                     stderr.seek(0)
-                    raise JobError(_said(stderr.read(), f"hadoop fs {' '.join(arguments)}"))
+                    raise JobError(last_line(stderr.read(), f"hadoop fs {' '.join(arguments)} failed"))
             finally:
                 process.kill()
 
@@ -244,7 +243,7 @@ def path_part(path):
 
 def _name_in(line):
     """The path in a line of a listing."""
-    return line.split(None, 7)[7]
+    return _LISTED.match(line)["name"]
 
 
 def _start_of(pid):
@@ -257,13 +256,18 @@ def _start_of(pid):
 
 
 def _is_hidden(path, root):
-    """Whether a name below the root, which may be a glob, starts with a dot or an underscore."""
-    depth = path_part(root).count("/")
-    return any(name[:1] in ("_", ".") for name in path_part(path).split("/")[depth + 1 :])
+    """Whether a name below the root, or one that it matches as a glob, starts with a dot or an underscore."""
+    root = path_part(root)
+    start = root.count("/") + (not re.search(r"[*?\[{]", root.rpartition("/")[2]))
+    return any(name[:1] in ("_", ".") for name in path_part(path).split("/")[start:])
 
 
-def _said(stderr, command):
+def last_line(stderr, otherwise):
     """What a command said of its failure: the last line that is neither log record nor stack trace."""
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if not re.match(r"\d{4}-\d\d-\d\d |\d\d/\d\d/\d\d |at |Caused by", line)]
-    return (told or lines or [f"{command} failed"])[-1]
+    told = [
+        line
+        for line in lines
+        if not re.match(r"\d{4}-\d\d-\d\d |\d\d/\d\d/\d\d |at |Caused by|Usage: ", line)
+    ]
+    return (told or lines or [otherwise])[-1]

@@ -14,6 +14,7 @@ def hadoop(tmp_path, monkeypatch):
 
     for name in [name for name in os.environ if name.startswith(("HADOOP_", "YARN_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr("mapreduce.hadoop._LATE", 0)
     fake = FakeHadoop(tmp_path / "hadoop")
     monkeypatch.setenv("HADOOP_HOME", fake.folder)
     monkeypatch.setenv("MRJOB_CONF", "/dev/null")

@@ -325,7 +325,7 @@ def test_run_into_a_folder_of_this_machine(hadoop, make_run, tmp_path):
     inputs = run.bring()
     (brought,) = (file.path for file in run.files)
     assert inputs == [brought.rpartition("/")[0]]
-    assert re.fullmatch(r"hdfs:///user/tester/tmp/mrjob/lsh-[0-9a-f]{16}/input/00000-words", brought)
+    assert re.fullmatch(r"hdfs:///user/tester/tmp/mrjob/lsh-[0-9a-f]{16}/input/00000", brought)
     assert hadoop.read(brought) == b"one two\n"
     hadoop.job(*counters(written=16), **COUNTED)
     folder = stage(run, inputs)
@@ -464,3 +464,107 @@ def test_state_is_json_that_people_can_read(hadoop, make_run):
     report = json.loads(hadoop.read("/out/.run/count.json"))
     assert (report["read"], report["written"], report["shuffled"]) == (8, 16, 70)
     assert report["counters"] == {"lines": 2}
+
+
+def test_fault_of_a_task_is_read_from_the_aggregated_logs(hadoop, make_runner):
+    hadoop.job(*ATTEMPT, status=1)
+    hadoop.aggregated_logs("Traceback:\n  import nowhere\nModuleNotFoundError: No module named 'nowhere'\n")
+    assert (
+        failure_of(make_runner()) == "a task failed: ModuleNotFoundError: No module named 'nowhere'" + WHERE
+    )
+
+
+def test_aggregated_logs_without_a_word_of_ours(hadoop, make_runner):
+    hadoop.job(*ATTEMPT, status=1)
+    hadoop.aggregated_logs("log4j:WARN No appenders\n")
+    assert "PipeMapRed.waitOutputThreads(): subprocess failed with code 1" in failure_of(make_runner())
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "local"])
+def test_debris_without_files_does_no_harm(hadoop, make_run, tmp_path, kind):
+    """A job that is killed while it maps leaves folders only."""
+    out = "hdfs:///out" if kind == "hdfs" else tmp_path / "out"
+    hadoop.put("/in/a", b"one two\n")
+    run = make_run(out)
+    run.open(["hdfs:///in"], None)
+    run.check_parameters({})
+    os.makedirs(hadoop.path(f"{run.output('count')}/_temporary/1"))
+    run.leave()
+    again = make_run(out)
+    again.open(["hdfs:///in"], None)
+    again.check_parameters({})
+    hadoop.job(*counters(written=16), **COUNTED)
+    assert list(stage(again, again.bring()))
+
+
+@pytest.mark.parametrize(
+    "said, reason",
+    [
+        ("Error launching job , Output path already exists : Output directory hdfs:///out already exists",)
+        * 1
+        + ("Output directory hdfs:///out already exists",),
+        ("Error Launching job : Input Pattern hdfs:///in/_a matches 0 files", "matches 0 files"),
+        (
+            'Error Launching job : Permission denied: user=x, access=WRITE, inode="/tmp"',
+            "Permission denied: user=x",
+        ),
+        ("Error Launching job : Cannot create directory /tmp/x. Name node is in safe mode.", "safe mode"),
+    ],
+)
+def test_reason_of_a_job_that_was_not_taken(hadoop, make_runner, said, reason):
+    hadoop.refused_job(LOG + f"ERROR streaming.StreamJob: {said}")
+    assert reason in failure_of(make_runner())
+
+
+@pytest.mark.parametrize("name", ["2026-11-21T14:21.jsonl", "a:b.tsv.gz"])
+def test_files_of_this_machine_are_brought_under_names_that_hadoop_takes(hadoop, make_run, tmp_path, name):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text("x")
+    run = make_run()
+    run.open([str(tmp_path / "in")], None)
+    run.check_parameters({})
+    run.bring()
+    (brought,) = (file.path for file in run.files)
+    assert re.fullmatch(r"[\w.-]+", brought.rpartition("/")[2])
+    assert os.path.splitext(brought)[1] == os.path.splitext(name)[1]
+
+
+def test_streaming_jar_must_be_there(hadoop, make_runner):
+    os.unlink(f"{hadoop.folder}/share/hadoop-streaming-3.4.2.jar")
+    assert "streaming" in failure_of(make_runner())
+
+
+def test_hadoop_that_cannot_start(hadoop, make_runner):
+    said = "ERROR: JAVA_HOME is not set and could not be found."
+    Path(hadoop.command).write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    assert said in failure_of(make_runner())
+
+
+@pytest.mark.parametrize("name", ["words", "-"])
+def test_input_that_was_brought_has_the_name_the_user_gave_in_messages(hadoop, make_run, tmp_path, name):
+    path = name if name == "-" else str(tmp_path / name)
+    (tmp_path / "words").write_text("one\n")
+    run = make_run()
+    run.open([path], BytesIO(b"one\n"))
+    run.check_parameters({})
+    run.bring()
+    (brought,) = (file.path for file in run.files)
+    told = "standard input" if name == "-" else path
+    assert run.renamed(f"line 1 of hdfs://node:9000{brought[7:]}: bad") == f"line 1 of {told}: bad"
+
+
+def test_aggregated_logs_may_come_late(hadoop, make_runner, monkeypatch):
+    monkeypatch.setattr("mapreduce.hadoop._LATE", 30)
+    hadoop.job(*ATTEMPT, status=1)
+    runner = make_runner()
+    yarn = runner._yarn
+    calls = []
+
+    def late(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            hadoop.aggregated_logs("error: no word may be two\n")
+        return yarn(*arguments)
+
+    runner._yarn = late
+    assert failure_of(runner) == "no word may be two" + WHERE

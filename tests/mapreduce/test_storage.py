@@ -50,7 +50,6 @@ def test_hidden_names_below_a_folder_are_no_input(hadoop, storage):
     for path in ("a", "_SUCCESS", ".a.crc", "_temporary/1/b", "deep/.staging/c", "deep/_d", "deep/d_"):
         hadoop.put(f"/_t/{path}", b"1")
     assert [path for path, _ in found(storage, "hdfs:///_t")] == ["hdfs:///_t/a", "hdfs:///_t/deep/d_"]
-    assert [path for path, _ in found(storage, "hdfs:///_*")] == ["hdfs:///_t/a", "hdfs:///_t/deep/d_"]
 
 
 def test_names_keep_their_blanks(hadoop, storage):
@@ -332,3 +331,33 @@ def test_failure_without_a_word_names_the_command():
     silent = HadoopStorage(["false"])
     with pytest.raises(JobError, match="^hadoop fs -mkdir -p hdfs:///a failed$"):
         silent.make("hdfs:///a")
+
+
+def test_names_that_a_glob_matches_are_no_input_if_hidden(hadoop):
+    for name in ("a", "_SUCCESS", ".a.crc", "_logs/b"):
+        hadoop.put(f"/t/{name}", b"1")
+    found = HadoopStorage([hadoop.command, "fs"]).find(["hdfs:///t/*"])
+    assert [file.path for file in found] == ["hdfs:///t/a"]
+
+
+def test_unknown_host_is_told(hadoop):
+    hadoop.fail(
+        "ls",
+        "-ls: java.net.UnknownHostException: nowhere",
+        "Usage: hadoop fs [generic options] -ls [-C] [-d] [-h] [-q] [-R] [-t] [<path> ...]",
+    )
+    with pytest.raises(JobError, match="UnknownHostException: nowhere"):
+        HadoopStorage([hadoop.command, "fs"]).find(["hdfs://nowhere/a"])
+
+
+def test_group_with_a_blank(hadoop, monkeypatch):
+    line = "-rw-r--r--   3 alice domain users         30 2026-11-21 14:21 hdfs:///t/a b"
+    storage = HadoopStorage([hadoop.command, "fs"])
+    done = subprocess.CompletedProcess([], 0, line.encode() + b"\n", b"")
+    monkeypatch.setattr(storage, "_try", lambda *_: done)
+    assert storage.find(["hdfs:///t"])[0][:2] == ("hdfs:///t/a b", 30)
+
+
+def test_name_with_a_line_separator_of_unicode(hadoop):
+    hadoop.put("/t/a\u2028b", b"1")
+    assert HadoopStorage([hadoop.command, "fs"]).names("hdfs:///t") == ["a\u2028b"]

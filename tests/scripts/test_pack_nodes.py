@@ -100,3 +100,11 @@ def test_settings_beside_the_pack_send_it_along(packed):
     assert settings["bootstrap_mrjob"] is False
     assert settings["setup"] == [f"export PYTHONPATH={packed}/nodes.tar.gz#/:$PYTHONPATH"]
     assert settings["python_bin"] == ["python3"], "configs/hadoop.conf must hold, too"
+
+
+def test_pack_into_a_file(tmp_path):
+    (tmp_path / "a").write_text("")
+    script = Path(__file__).resolve().parents[2] / "scripts" / "pack_nodes"
+    for target in (tmp_path / "a", tmp_path / "a" / "b"):
+        done = subprocess.run([sys.executable, script, target], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
