@@ -120,6 +120,9 @@ def site_files(folder, ports, home):
         "mapreduce.client.submit.file.replication": len(NODES),
         "yarn.app.mapreduce.am.resource.mb": CONTAINER_MB,
         **SMALL_TASKS,
+        # The tasks of a job with one reducer and little input run in its application master: two JVMs less.
+        "mapreduce.job.ubertask.enable": "true",
+        "mapreduce.job.ubertask.maxbytes": 8_000_000,
         "yarn.app.mapreduce.am.admin-command-opts": task_options,
         "mapreduce.admin.map.child.java.opts": task_options,
         "mapreduce.admin.reduce.child.java.opts": task_options,
@@ -196,7 +199,12 @@ def mrjob_conf(folder, home, version, python, common):
         "hadoop_bin": [f"{home}/bin/hadoop", "--config", f"{folder}/conf"],
         "hadoop_streaming_jar": f"{home}/lib/hadoop-streaming-{version}.jar",
         "hadoop_log_dirs": [f"{folder}/logs/nm{node}" for node in NODES],
-        "jobconf": {"mapreduce.job.reduces": "4", **SMALL_TASKS},
+        "jobconf": {
+            # Starting more takes longer than they save, up to some hundred megabytes.
+            "mapreduce.job.reduces": "1",
+            "mapreduce.job.reduce.slowstart.completedmaps": "0.05",
+            **SMALL_TASKS,
+        },
     }
     if python:
         # It has mrjob, so tasks need no zipped copy, which each of them would compile again.

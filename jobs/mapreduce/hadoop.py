@@ -126,17 +126,15 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
         return self._versions[command]
 
     def measures(self):
-        """What Hadoop counted of all steps: bytes of output and shuffle, seconds of all tasks together."""
+        """What Hadoop counted of all steps: bytes that were shuffled, seconds of all tasks together."""
         found = Counter()
         for step in self.counters():
             for group, names in step.items():
                 for name, amount in names.items():
                     if name in _MEASURES.get(group.strip(), ()):
                         found[_MEASURES[group.strip()][name]] += amount
-                    elif name == "Bytes Written":
-                        found["written"] = amount  # of the last step
         seconds = {name: round(found[name] / 1000, 1) for name in ("map_seconds", "reduce_seconds")}
-        return {"written": found["written"], "shuffled": found["shuffled"], **seconds}
+        return {"shuffled": found["shuffled"], **seconds}
 
     def stop_jobs(self, tag):
         """End the jobs with a tag, which the killed driver of an earlier run may have left."""

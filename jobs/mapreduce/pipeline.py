@@ -305,12 +305,12 @@ class Run:
             for step in runner.counters():
                 for counter, amount in step.get("lsh", {}).items():
                     counters[counter] = counters.get(counter, 0) + amount
-            if hasattr(runner, "measures"):  # it takes a second to look for oneself
-                measures = runner.measures()
-            else:
-                measures = {"written": sum(self._at(folder).sizes(folder).values())}
-        read = sum(self._sizes[path] for path in inputs)
-        self._complete_stage(name, watch, {"read": read, **measures}, counters)
+            measures = runner.measures() if hasattr(runner, "measures") else {}
+        sizes = self._at(folder).sizes(folder)
+        if is_remote(folder) and "_SUCCESS" not in sizes:
+            raise JobError(f"stage {name} must leave a _SUCCESS, got none in {folder}")
+        read, written = sum(self._sizes[path] for path in inputs), sum(sizes.values())
+        self._complete_stage(name, watch, {"read": read, "written": written, **measures}, counters)
 
     def _complete_stage(self, name, watch, measures, counters):
         seconds, read, written = watch(), measures["read"], measures["written"]
