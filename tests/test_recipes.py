@@ -9,12 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from emr_fixtures import emr, service  # noqa: F401
 
 TOP = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TOP / "tests"))
-
-from emr_fixtures import emr, service  # noqa: E402, F401
-
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 RECIPES = dict(re.findall(r"^```(\w+)\n(.*?)^```", (TOP / "README.md").read_text(), re.DOTALL | re.MULTILINE))
 NEWS = TOP / "data-samples" / "news.jsonl"

@@ -9,12 +9,9 @@ been idle for `max_mins_idle`.
 """
 
 import contextlib
-import fnmatch
-import json
 import os
 import re
 import signal
-import socket
 import threading
 import time
 
@@ -26,7 +23,7 @@ from mrjob.step import StepFailedException
 
 from .errors import PREFIX, JobError
 from .hadoop import StreamingRunner
-from .storage import File, _is_hidden, _start_of
+from .storage import S3Storage
 
 ACTIVE = "STARTING", "BOOTSTRAPPING", "RUNNING", "WAITING"
 RUNNER_JAR = "command-runner.jar"  # runs a command on the cluster's first node
@@ -300,130 +297,6 @@ class EmrRunner(StreamingRunner, EMRJobRunner):
         return (
             parse_report(b"".join(self.fs.cat(uri)).decode(errors="replace")) if self.fs.exists(uri) else {}
         )
-
-
-class S3Storage:
-    """What a client of boto3 reaches; a folder is there once something is in it."""
-
-    def __init__(self, client):
-        self._client = client
-
-    def renames(self, _):
-        return False
-
-    def find(self, paths):
-        found = []
-        for path in paths:
-            pattern, base = path.rstrip("/"), re.split(r"[*?\[]", path)[0].rstrip("/")
-            named = [
-                file
-                for file in self._list(base)
-                if any(fnmatch.fnmatchcase(file.path, one) for one in (pattern, pattern + "/*"))
-            ]
-            if not named:
-                raise JobError(f"no such file: {path}")
-            files = [file for file in named if file.size and not _is_hidden(file.path, path)]
-            if not files:
-                raise JobError(f"a directory given as input must hold files, got an empty one: {path}")
-            found += sorted(files)
-        return found
-
-    def names(self, folder):
-        files = self._list(folder)
-        if any(file.path == folder for file in files):
-            raise JobError(f"--output-dir must be a directory, got the file {folder}")
-        found = {file.path[len(folder) + 1 :].partition("/")[0] for file in self._below(folder)}
-        return sorted(found) or None
-
-    def sizes(self, folder):
-        return {file.path[len(folder) + 1 :]: file.size for file in self._below(folder)}
-
-    def lines(self, folder):
-        for path in self._parts(folder):
-            yield from self._body(path).iter_lines(1 << 20, keepends=True)
-
-    def read(self, path):
-        return self._body(path).read()
-
-    def open(self, path):
-        return contextlib.closing(self._body(path))
-
-    def write(self, path, data):
-        self._client.put_object(**_place(path), Body=data)
-
-    def make(self, folder):
-        """Nothing: writing a file makes its folder."""
-
-    def upload(self, source, folder):
-        """Copy a folder of this machine, as `folder`."""
-        for name in sorted(os.listdir(source)):
-            place = _place(f"{folder}/{name}")
-            self._client.upload_file(os.path.join(source, name), place["Bucket"], place["Key"])
-
-    def download(self, folder, target):
-        """Copy the part files of a folder to this machine, into a new folder."""
-        os.makedirs(target)
-        for path in self._parts(folder):
-            place = _place(path)
-            name = os.path.join(target, path.rpartition("/")[2])
-            self._client.download_file(place["Bucket"], place["Key"], name)
-
-    def remove(self, *paths):
-        for path in paths:
-            bucket = _place(path)["Bucket"]
-            keys = [
-                {"Key": _place(file.path)["Key"]}
-                for file in self._list(path)
-                if file.path == path or file.path.startswith(path + "/")
-            ]
-            for start in range(0, len(keys), 1000):  # a limit of S3
-                chunk = {"Objects": keys[start : start + 1000], "Quiet": True}
-                failed = self._client.delete_objects(Bucket=bucket, Delete=chunk).get("Errors")
-                if failed:
-                    raise JobError(f"{path}: {failed[0]['Message']}")
-
-    def lock(self, path, folder):
-        """As for a local folder; the lock is an object with its owner, void if that was here and is gone."""
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "start": _start_of(os.getpid())}
-        data = json.dumps(owner).encode()
-        try:
-            self._client.put_object(**_place(path), Body=data, IfNoneMatch="*")
-        except self._client.exceptions.ClientError as error:
-            if error.response["Error"]["Code"] not in ("PreconditionFailed", "ConditionalRequestConflict"):
-                raise
-            other = json.loads(self.read(path))
-            if other["host"] != owner["host"] or _start_of(other["pid"]) == other["start"]:
-                raise JobError(
-                    f"another run is at work in {folder}: process {other['pid']} of {other['host']} "
-                    f"(if it is dead, remove {path})"
-                ) from None
-            self.write(path, data)
-        return lambda: self.remove(path)
-
-    def _list(self, prefix):
-        place = _place(prefix)
-        pages = self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=place["Bucket"], Prefix=place["Key"]
-        )
-        return [
-            File(f"s3://{place['Bucket']}/{item['Key']}", item["Size"], item["ETag"].strip('"'))
-            for page in pages
-            for item in page.get("Contents", ())
-        ]
-
-    def _below(self, folder):
-        return self._list(folder + "/")
-
-    def _parts(self, folder):
-        return sorted(file.path for file in self._list(f"{folder}/part-"))
-
-    def _body(self, path):
-        return self._client.get_object(**_place(path))["Body"]
-
-
-def _place(uri):
-    bucket, _, key = re.sub(r"^\w+://", "", uri).partition("/")
-    return {"Bucket": bucket, "Key": key}
 
 
 def parse_report(text):

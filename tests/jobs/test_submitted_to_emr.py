@@ -4,12 +4,8 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from clusters import Hadoop, needs
 from emr_fixtures import conf, emr, service  # noqa: F401
 from fake_emr import BUCKET

@@ -9,20 +9,17 @@ import threading
 from contextlib import redirect_stderr
 from pathlib import Path
 
+from mapreduce.emr import EmrRunner, parse_report
+from mapreduce.errors import JobError
+
 import pytest
+from emr_fixtures import conf, emr, service  # noqa: F401
+from fake_emr import BUCKET, SECRETS
+
+from candidates import Candidates
+from dedup import Dedup
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests"))
-
-from mapreduce.emr import EmrRunner, parse_report  # noqa: E402
-from mapreduce.errors import JobError  # noqa: E402
-
-from emr_fixtures import conf, emr, service  # noqa: E402, F401
-from fake_emr import BUCKET, SECRETS  # noqa: E402
-
-from candidates import Candidates  # noqa: E402
-from dedup import Dedup  # noqa: E402
-
 pytestmark = pytest.mark.cluster
 NEWS = (TOP / "data-samples" / "news.jsonl").read_bytes()
 OUT = f"s3://{BUCKET}/out"

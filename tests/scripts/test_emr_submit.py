@@ -6,16 +6,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+from mapreduce.emr import EmrRunner
+
 import pytest
+from emr_fixtures import conf, emr, service  # noqa: F401
+from fake_emr import BUCKET, SECRETS
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests"))
-
-from mapreduce.emr import EmrRunner  # noqa: E402
-
-from emr_fixtures import conf, emr, service  # noqa: E402, F401
-from fake_emr import BUCKET, SECRETS  # noqa: E402
-
 pytestmark = pytest.mark.cluster
 NEWS = (TOP / "data-samples" / "news.jsonl").read_bytes()
 OUT = f"s3://{BUCKET}/out"
