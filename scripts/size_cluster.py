@@ -14,6 +14,8 @@ ROUTE = 17  # bytes of a document that has a candidate, in the file that every m
 REMOVED = 8  # bytes of a removed document, in the file of `keep`
 COPIES = 3  # of the routes, while the driver joins and sorts them
 REPLICAS = 3
+EDGES = 1 << 23  # pairs that one reducer of `components` holds; more are joined by all, in rounds of stars
+STAR_STAGES = 6  # of three rounds, as most corpora need
 STAGE_START = 25  # seconds of a stage for the client, the application master and the first containers
 
 
@@ -33,20 +35,25 @@ def table(summary, documents, options):
     yield ""
     yield "| stage | map | shuffle | reduce | bytes shuffled |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    total = 0
+    sums, starts, pairs = [0, 0, 0], 0, summary["candidate_pairs"] * factor
     for name, stage in stages_of(summary).items():
-        single = name.startswith("components")  # one reducer, until the pairs exceed --edges-in-memory
-        maps = stage["map_seconds"] * factor / cores
-        shuffle = stage["shuffled"] * factor / network
-        reduces = stage["reduce_seconds"] * factor / (1 if single else cores)
-        total += maps + shuffle + reduces + STAGE_START
+        passes, reducers = 1, cores
+        if name == "components":
+            passes, reducers = (1 + STAR_STAGES, cores) if pairs > EDGES else (1, 1)
+        maps = passes * stage["map_seconds"] * factor / cores
+        shuffle = passes * stage["shuffled"] * factor / network
+        reduces = passes * stage["reduce_seconds"] * factor / reducers
+        sums = [before + new for before, new in zip(sums, (maps, shuffle, reduces))]
+        starts += passes * STAGE_START
         times = " | ".join(map(span, (maps, shuffle, reduces)))
         yield f"| {name} | {times} | {size(stage['shuffled'] * factor)} |"
+    yield f"| all | {' | '.join(map(span, sums))} | |"
     read = next(iter(stages_of(summary).values()))["read"] * factor
     most = max(stage["shuffled"] for stage in stages_of(summary).values()) * factor
     routes = ROUTE * options.candidates * documents
     yield ""
-    yield f"- time: {span(total)}, of which {STAGE_START} s a stage to start"
+    yield f"- {pairs:,.0f} candidate pairs" + (", joined in rounds of stars" if pairs > EDGES else "")
+    yield f"- time: {span(sum(sums) + starts)}, of which {span(starts)} to start stages"
     yield (
         f"- disk: HDFS {size(read * REPLICAS * 2)} ({REPLICAS} copies of the input and of kept/), "
         f"{size(3 * most)} for the largest shuffle (spilled, merged, fetched)"
