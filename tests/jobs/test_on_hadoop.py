@@ -11,7 +11,6 @@ import sys
 
 import numpy as np
 import pytest
-from clusters import Hadoop, needs
 from running import (
     DATA,
     SAMPLES,
@@ -28,18 +27,11 @@ from running import (
 )
 
 from lshlib.blocks import BlockProtocol
+from lshlib.documents import record_keys
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 NEWS = SAMPLES / "news.jsonl"
 REUTERS = DATA / "reuters" / "reuters21578.jsonl.gz"
-
-
-@pytest.fixture(scope="module")
-def hadoop(tmp_path_factory):
-    needs("java", "mvn")
-    cluster = Hadoop(tmp_path_factory.mktemp("hadoop"))
-    yield cluster
-    cluster.remove()
 
 
 def assert_complete(hadoop, result, folder, expected, tmp_path):
@@ -94,14 +86,14 @@ def test_odd_lines_from_and_to_this_machine(hadoop, tmp_path):
     assert hadoop.paths("/user/*/tmp/mrjob") == []
 
 
-def test_tab_separated_lines(hadoop, tmp_path):
-    draw = random.Random(7)
-    texts = [invented_text(draw, 30) for _ in range(40)]
-    lines = [f"{number}\t{text}".encode() for number, text in enumerate([*texts, *texts[:20]])]
-    lines += [b"cr\tone\rtwo \t three", b"colon\t:", b"empty\t"]
-    hadoop.put(write_lines(tmp_path / "a.tsv", lines), "/tsv/a.tsv")
-    result = hadoop.dedup("hdfs:///tsv", "--output-dir", "hdfs:///tsv-out", *reducers(2))
-    assert_complete(hadoop, result, "/tsv-out", deduplicate(tmp_path / "here", tmp_path / "a.tsv"), tmp_path)
+def test_tab_separated_lines_are_kept_byte_for_byte(hadoop, tmp_path):
+    lines = [b"cr\tone\rtwo \t three", b"colon\t:", b"empty\t", b"nul\t\0", "u\t\u2028".encode()]
+    write_lines(tmp_path / "a.tsv", lines)
+    np.save(tmp_path / "removed.npy", record_keys(lines[1:2]))
+    arguments = tmp_path / "a.tsv", "--removed", tmp_path / "removed.npy", "-r", "hadoop", "--cat-output"
+    result = run_script(*arguments, script=TOP / "jobs" / "keep.py", env=hadoop.env)
+    assert result.returncode == 0, result.stderr.decode()
+    assert sorted(result.stdout.split(b"\n")) == sorted([b"", lines[0], *lines[2:]])
 
 
 @pytest.mark.skipif(not REUTERS.exists(), reason=f"needs {REUTERS}")
@@ -145,15 +137,16 @@ def test_job_of_two_steps(hadoop, tmp_path):
 MANY_TASKS = "--jobconf", "mapreduce.job.maps=6", *reducers(3)
 
 
-def test_tasks_are_killed(hadoop, corpus, tmp_path):
+def test_tasks_and_data_nodes_are_killed(hadoop, corpus, tmp_path):
     process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///tasks", *MANY_TASKS)
-    for script, kind in (
-        ("candidates.py", "mapper"),
-        ("candidates.py", "reducer"),
-        ("resolve.py", "reducer"),
-    ):
-        pid, _ = hadoop.wait_for_task(process, script, kind)
-        os.kill(pid, signal.SIGKILL)
+    for script, node in (("candidates.py", "dn1"), ("resolve.py", "dn2")):
+        for kind in ("mapper", "reducer"):
+            pid, _ = hadoop.wait_for_task(process, script, kind)
+            os.kill(pid, signal.SIGKILL)
+            if kind == "mapper":
+                hadoop.kill(node)
+        hadoop.wait_until(lambda state: state["datanodes"] == 1)
+        hadoop.start()
     assert_complete(hadoop, ended(process), "/tasks", corpus[1], tmp_path)
 
 
@@ -165,16 +158,6 @@ def test_node_managers_are_killed(hadoop, corpus, tmp_path):
         hadoop.wait_until(lambda state: state["nodemanagers"] == 1)
         hadoop.start()
     assert_complete(hadoop, ended(process), "/nodes", corpus[1], tmp_path)
-
-
-def test_data_nodes_are_killed(hadoop, corpus, tmp_path):
-    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///data", *MANY_TASKS)
-    for script, node in (("candidates.py", "dn1"), ("resolve.py", "dn2")):
-        hadoop.wait_for_task(process, script)
-        hadoop.kill(node)
-        hadoop.wait_until(lambda state: state["datanodes"] == 1)
-        hadoop.start()
-    assert_complete(hadoop, ended(process), "/data", corpus[1], tmp_path)
 
 
 def test_driver_is_killed(hadoop, corpus, tmp_path):

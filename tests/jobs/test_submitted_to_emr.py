@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from clusters import Hadoop, needs
 from emr_fixtures import conf, emr, service  # noqa: F401
 from fake_emr import BUCKET
 from running import SAMPLES, TOP, assert_same, deduplicate, outcome
@@ -23,14 +22,6 @@ else
     exec "{hadoop}" "${{arguments[@]}}"
 fi
 """
-
-
-@pytest.fixture(scope="module")
-def hadoop(tmp_path_factory):
-    needs("java", "mvn")
-    cluster = Hadoop(tmp_path_factory.mktemp("hadoop"))
-    yield cluster
-    cluster.remove()
 
 
 def test_driver_on_the_cluster_does_the_whole_run(emr, hadoop, conf, tmp_path):
