@@ -92,6 +92,12 @@ class Job(MRJob):
     def check_options(self):
         """Settle what the options leave open; ValueError, in one line, for one that is out of range."""
 
+    def _non_option_kwargs(self):
+        settings = super()._non_option_kwargs()
+        if hasattr(self.options, "input_format"):  # tasks do not see the names of the files that settle it
+            settings["extra_args"].append(f"--input-format={self.options.input_format}")
+        return settings
+
     def _find_settings(self):
         """Without settings of the user's, those of configs/ for the runner hold."""
         path = os.path.join(TOP, "configs", f"{self.options.runner}.conf")
