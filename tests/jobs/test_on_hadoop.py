@@ -73,12 +73,14 @@ def odd_lines():
     return lines
 
 
-def test_odd_lines_from_and_to_this_machine(hadoop, tmp_path):
+def test_many_kinds_of_lines_from_and_to_this_machine(hadoop, tmp_path):
     path = tmp_path / "odd.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n".join(odd_lines())))
-    options = path, NEWS, "--skip-bad-records"
-    expected = deduplicate(tmp_path / "here", *options)
-    result = hadoop.dedup(*options, "--output-dir", tmp_path / "out", *reducers(1))
+    other = REUTERS if REUTERS.exists() else NEWS
+    hadoop.put(other, f"/many/{other.name}")
+    expected = deduplicate(tmp_path / "here", path, other, "--skip-bad-records")
+    options = "--skip-bad-records", "--output-dir", tmp_path / "out", *reducers(7)
+    result = hadoop.dedup(path, "hdfs:///many", *options)
     assert result.returncode == 0, result.stderr.decode()
     assert sorted(os.listdir(tmp_path / "out")) == sorted(os.listdir(expected))
     assert_same(outcome(tmp_path / "out"), outcome(expected))
@@ -94,23 +96,6 @@ def test_tab_separated_lines_are_kept_byte_for_byte(hadoop, tmp_path):
     result = run_script(*arguments, script=TOP / "jobs" / "keep.py", env=hadoop.env)
     assert result.returncode == 0, result.stderr.decode()
     assert sorted(result.stdout.split(b"\n")) == sorted([b"", lines[0], *lines[2:]])
-
-
-@pytest.mark.skipif(not REUTERS.exists(), reason=f"needs {REUTERS}")
-def test_reuters(hadoop, tmp_path):
-    hadoop.put(REUTERS, "/reuters/reuters.jsonl.gz")
-    result = hadoop.dedup("hdfs:///reuters", "--output-dir", "hdfs:///reuters-out", *reducers(7))
-    assert_complete(hadoop, result, "/reuters-out", deduplicate(tmp_path / "here", REUTERS), tmp_path)
-
-
-@pytest.fixture(scope="module")
-def corpus(hadoop, tmp_path_factory):
-    """(file of documents that keep a cluster busy, what comes out of them); they are in /mixed, too."""
-    folder = tmp_path_factory.mktemp("mixed")
-    path = folder / "mixed.jsonl"
-    subprocess.run([sys.executable, TOP / "scripts" / "make_corpus.py", "mixed", "12000", path], check=True)
-    hadoop.put(path, "/mixed/mixed.jsonl")
-    return path, deduplicate(folder / "here", path)
 
 
 def test_job_of_two_steps(hadoop, tmp_path):
@@ -137,27 +122,17 @@ def test_job_of_two_steps(hadoop, tmp_path):
 MANY_TASKS = "--jobconf", "mapreduce.job.maps=6", *reducers(3)
 
 
-def test_tasks_and_data_nodes_are_killed(hadoop, corpus, tmp_path):
-    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///tasks", *MANY_TASKS)
-    for script, node in (("candidates.py", "dn1"), ("resolve.py", "dn2")):
-        for kind in ("mapper", "reducer"):
-            pid, _ = hadoop.wait_for_task(process, script, kind)
-            os.kill(pid, signal.SIGKILL)
-            if kind == "mapper":
-                hadoop.kill(node)
-        hadoop.wait_until(lambda state: state["datanodes"] == 1)
-        hadoop.start()
-    assert_complete(hadoop, ended(process), "/tasks", corpus[1], tmp_path)
-
-
-def test_node_managers_are_killed(hadoop, corpus, tmp_path):
-    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///nodes", *MANY_TASKS)
-    for script in ("candidates.py", "resolve.py"):
-        _, node = hadoop.wait_for_task(process, script)
+def test_all_kinds_of_workers_are_killed(hadoop, corpus, tmp_path):
+    process = hadoop.start_dedup("hdfs:///mixed", "--output-dir", "hdfs:///workers", *MANY_TASKS)
+    for script, data_node in (("candidates.py", "dn1"), ("resolve.py", "dn2")):
+        pid, _ = hadoop.wait_for_task(process, script)
+        os.kill(pid, signal.SIGKILL)
+        hadoop.kill(data_node)
+        _, node = hadoop.wait_for_task(process, script, "reducer")
         hadoop.kill_node(node)
-        hadoop.wait_until(lambda state: state["nodemanagers"] == 1)
+        hadoop.wait_until(lambda state: (state["datanodes"], state["nodemanagers"]) == (1, 1))
         hadoop.start()
-    assert_complete(hadoop, ended(process), "/nodes", corpus[1], tmp_path)
+    assert_complete(hadoop, ended(process), "/workers", corpus[1], tmp_path)
 
 
 def test_driver_is_killed(hadoop, corpus, tmp_path):
