@@ -5,7 +5,7 @@ from mapreduce.errors import JobError
 
 import numpy as np
 import pytest
-from running import blocks, run_job, write_documents, write_lines, write_texts
+from running import TOP, blocks, run_job, run_script, write_documents, write_lines, write_texts
 
 from candidates import Candidates
 from lshlib.banding import collision_chance
@@ -146,3 +146,11 @@ def test_step_alone_pairs_the_members_of_buckets():
     ((_, found),) = job.pair_bucket_members("buckets 0", iter([rows]))
     pairs = zip(*(found[name].tolist() for name in ("first", "second", "bands", "first_size", "second_size")))
     assert sorted(pairs) == [(10, 30, 2, 1, 3), (20, 30, 1, 2, 3)]
+
+
+def test_tasks_know_the_format_by_the_name_of_the_input(tmp_path):
+    path = write_lines(tmp_path / "a.tsv", [b"1\tone two", b"2\tone two"])
+    script = TOP / "jobs" / "candidates.py"
+    result = run_script(path, "-r", "local", "--no-conf", "-q", script=script)
+    assert result.returncode == 0, result.stderr.decode()
+    assert b"#block pairs\t" in result.stdout
