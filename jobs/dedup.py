@@ -13,7 +13,7 @@ import re
 import tempfile
 
 from mapreduce.errors import JobError
-from mapreduce.inputs import average_line, opener
+from mapreduce.inputs import average_line, is_remote, opener
 from mapreduce.job import Job
 from mapreduce.options import (
     add_bucket_cap,
@@ -75,6 +75,8 @@ class Dedup(Job):
     def check_options(self):
         check_text_options(self.options)
         check_signature_options(self.options)
+        if not any(map(is_remote, self.options.args)):  # a cluster is asked for the names of its files later
+            settle_format(self.options, [path for path in self.options.args if path != "-"])
         value_field(self.options)
         self.choice = banding(self.options)
 

@@ -309,7 +309,8 @@ def test_rounds_of_stars_in_both_passes(undisturbed, tmp_path, monkeypatch):
     out = deduplicate(tmp_path / "out", expected.parent / "in.jsonl", "--edges-in-memory", 4000)
     assert {name.split("-star")[0] for name in summary(out)["stages"]} == {
         *("candidates", "components-large", "components-small", "components", "verify"),
-        *("components-again-large", "components-again-small", "components-again", "resolve", "keep"),
+        *("components-again-large", "components-again-small", "components-again"),
+        *("resolve", "pairs", "clusters", "keep"),
     }
     assert_same(outcome(out), outcome(expected))
 
