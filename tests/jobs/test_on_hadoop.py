@@ -119,6 +119,17 @@ def test_job_of_two_steps(hadoop, tmp_path):
 
 # whatever the cluster loses
 
+
+@pytest.fixture(scope="module")
+def corpus(hadoop, tmp_path_factory):
+    """(file of documents that keep a cluster busy, what comes out of them); they are in /mixed, too."""
+    folder = tmp_path_factory.mktemp("mixed")
+    path = folder / "mixed.jsonl"
+    subprocess.run([sys.executable, TOP / "scripts" / "make_corpus.py", "mixed", "9000", path], check=True)
+    hadoop.put(path, "/mixed/mixed.jsonl")
+    return path, deduplicate(folder / "here", path)
+
+
 MANY_TASKS = "--jobconf", "mapreduce.job.maps=6", *reducers(3)
 
 

@@ -38,7 +38,7 @@ class Echo(DocumentsJob):
         self.count("batches of mappers")
         for number, line in enumerate(lines):
             if self.options.places:
-                path, at = self.place(number)
+                path, at, _ = self.place(number)
                 line = b"%s\t%d\t%s" % (os.fsencode(path), at, line)
             if self.options.prefix:
                 with open(self.options.prefix, "rb") as file:
