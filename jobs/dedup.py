@@ -7,6 +7,7 @@ standard output and the summary to standard error
     candidates -> components -> resolve -> keep
 """
 
+import contextlib
 import json
 import os
 import re
@@ -92,17 +93,20 @@ class Dedup(Job):
             self.deduplicate(self.options.output_dir)
             return
         with tempfile.TemporaryDirectory(prefix="dedup-", dir=self.options.local_tmp_dir) as folder:
-            self.deduplicate(os.path.join(folder, "output"))
+            self.deduplicate(os.path.join(folder, "output"), resumable=False)
             self.stdout.writelines(LocalStorage().lines(os.path.join(folder, "output", "kept")))
             self.stdout.flush()
 
-    def deduplicate(self, folder):
+    def deduplicate(self, folder, resumable=True):
         watch, run = Stopwatch(), Run(folder, self, PUBLISHED)
         try:
             self.deduplicate_into(run, watch)
         except JobError as error:
             raise JobError(run.renamed(str(error))) from None
         finally:
+            if not resumable:
+                with contextlib.suppress(JobError):  # the first error is the one to tell
+                    run.discard()
             run.leave()
 
     def deduplicate_into(self, run, watch):

@@ -185,10 +185,15 @@ class Run:
         if summary is not None:
             self._home.write(f"{self.place}/{SUMMARY}", to_json(summary))
         if self._has_state:
-            if self.data != self.state:
-                self._at(self.data).remove(self.data)
+            self.discard()
             self._home.remove(self.state)
         self.leave()
+
+    def discard(self):
+        """Remove what a cluster holds of a run that goes to this machine."""
+        if self.data != self.state:
+            self._at(self.data).remove(self.data)
+            self.data = self.state
 
     def leave(self):
         """Let others at the output directory, whatever is in it."""

@@ -316,6 +316,16 @@ def test_run_within_hdfs(hadoop, make_run):
     }
 
 
+def test_discarded_run_leaves_nothing_on_the_cluster(hadoop, make_run, tmp_path):
+    (tmp_path / "words").write_bytes(b"one two\n")
+    run = make_run(tmp_path / "out")
+    run.open([str(tmp_path / "words")], None)
+    run.bring()
+    assert hadoop.files() != []
+    run.discard()
+    assert hadoop.files() == []
+
+
 def test_run_into_a_folder_of_this_machine(hadoop, make_run, tmp_path):
     (tmp_path / "words").write_bytes(b"one two\n")
     out = tmp_path / "out"
