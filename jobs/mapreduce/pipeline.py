@@ -149,16 +149,16 @@ class Run:
     def check_parameters(self, parameters):
         """Refuse the output of other parameters; True if this very run is complete already."""
         self.parameters = parameters
-        name = SUMMARY if self._complete else f"{_STATE}/parameters.json"
+        kind = "summary" if self._complete else "parameters"
         if self._complete:
-            self._reports["summary"] = self._home.read(f"{self.place}/{SUMMARY}")
-        data = self._reports.get("summary" if self._complete else "parameters")
+            self._reports[kind] = self._home.read(f"{self.place}/{SUMMARY}")
+        data = self._reports.get(kind)
         if data is None:
             self._clear_tmp()
-            data = self._reports["parameters"] = to_json({"parameters": parameters})
+            data = self._reports[kind] = to_json({"parameters": parameters})
             self._home.write(f"{self.state}/parameters.json", data)
             return False
-        earlier = self._parameters_in(data, os.path.basename(name))
+        earlier = self._parameters_in(data, f"{kind}.json")
         for option in sorted({*earlier, *parameters}):
             if earlier.get(option) != parameters.get(option):
                 was, now = _difference(earlier.get(option), parameters.get(option))
