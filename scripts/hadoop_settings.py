@@ -32,6 +32,8 @@ SMALL_TASKS = {
 # One container is the job's application master; three tasks for each node and more where there are cores.
 CONTAINERS_PER_NODE = max(4, (os.cpu_count() or 1) // len(NODES) + 1)
 
+AM_ATTEMPTS = 4
+
 LOG4J = """\
 log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -103,9 +105,10 @@ def site_files(folder, ports, home):
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": 100,
         "yarn.resourcemanager.connect.retry-interval.ms": 500,
         "yarn.resourcemanager.connect.max-wait.ms": 60_000,
-        # A NodeManager or an application master is dead after 15 s (of itself 10 minutes).
+        # A NodeManager is dead after 15 s (of itself 10 minutes), and what ran on it starts again. An
+        # application master is not: a machine that is busy with other things may starve it for so long.
         "yarn.nm.liveness-monitor.expiry-interval-ms": 15_000,
-        "yarn.am.liveness-monitor.expiry-interval-ms": 15_000,
+        "yarn.resourcemanager.am.max-attempts": AM_ATTEMPTS,
         # For so long an application master tries to reach a dead NodeManager (of itself 3 minutes).
         "yarn.client.nodemanager-connect.max-wait-ms": 3000,
         "yarn.client.nodemanager-connect.retry-interval-ms": 500,
@@ -119,10 +122,14 @@ def site_files(folder, ports, home):
         "mapreduce.jobhistory.jhist.format": "json",
         "mapreduce.client.submit.file.replication": len(NODES),
         "yarn.app.mapreduce.am.resource.mb": CONTAINER_MB,
+        "mapreduce.am.max-attempts": AM_ATTEMPTS,
         **SMALL_TASKS,
         # The tasks of a job with one reducer and little input run in its application master: two JVMs less.
+        # A task has only one attempt there, so it is for jobs of seconds.
         "mapreduce.job.ubertask.enable": "true",
-        "mapreduce.job.ubertask.maxbytes": 8_000_000,
+        "mapreduce.job.ubertask.maxbytes": 1_000_000,
+        # A second application master that takes over the mappers of the first cannot run the reducer itself.
+        "yarn.app.mapreduce.am.job.recovery.enable": "false",
         "yarn.app.mapreduce.am.admin-command-opts": task_options,
         "mapreduce.admin.map.child.java.opts": task_options,
         "mapreduce.admin.reduce.child.java.opts": task_options,

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,6 +145,24 @@ def test_all_kinds_of_workers_are_killed(hadoop, corpus, tmp_path):
         hadoop.wait_until(lambda state: (state["datanodes"], state["nodemanagers"]) == (1, 1))
         hadoop.start()
     assert_complete(hadoop, ended(process), "/workers", corpus[1], tmp_path)
+
+
+def test_application_master_that_runs_the_tasks_is_killed(hadoop):
+    """As it does where there is little input and one reducer; another starts from the beginning."""
+    script = TOP / "jobs" / "candidates.py"
+    arguments = "-r", "hadoop", "--cat-output", *reducers(1)
+    with subprocess.Popen(
+        command(NEWS, *arguments, script=script), env=hadoop.env, stdout=subprocess.PIPE
+    ) as process:
+        pid, _ = hadoop.wait_for_task(process, "candidates.py", "reducer")
+        os.kill(parent(pid), signal.SIGKILL)
+        assert sorted(process.stdout) == sorted(run_script(NEWS, script=script).stdout.splitlines(True))
+    assert process.returncode == 0
+
+
+def parent(pid):
+    """The process that started a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_driver_is_killed(hadoop, corpus, tmp_path):
