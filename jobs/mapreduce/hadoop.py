@@ -22,6 +22,8 @@ _DIAGNOSTICS = re.compile(
     r"(Container .* is running .*beyond.*|Input path does not exist.*|.*Exception: .*|"
     r"(?<=Error launching job , ).*|(?<=Error Launching job : ).*|Error: .*)"
 )
+_REPORTED = re.compile(r"Diagnostics report from attempt_\w+: (.+)")
+_STATE = re.compile(r"failed with state \w+ due to: (.+)")
 _NOISE = re.compile(
     # of the shell, of Java's logs, and the frame that `yarn logs` puts around each log
     r"\+|log4j:|SLF4J:|\d{4}-\d\d-\d\d |\w{3} \d\d, \d{4} |\d\d/\d\d/\d\d |(INFO|WARNING): |\s|===|\*\*\*|"
@@ -218,7 +220,7 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
     def _cause(self):
         """Why the last job failed, in one line."""
         if not self._application:
-            return self._last(self._said, "hadoop jar failed")
+            return _last(_DIAGNOSTICS, self._said) or "hadoop jar failed"
         for text in self._task_logs():
             lines = text.splitlines()
             ours = sorted({line for line in lines if line.startswith(PREFIX)})
@@ -227,25 +229,30 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             others = [line for line in lines if line.strip() and not _NOISE.match(line)]
             if others:
                 return f"a task failed: {others[-1].strip()} ({self._where()})"
-        return f"{self._last(self._said, 'the job failed')} ({self._where()})"
+        reason = _last(_DIAGNOSTICS, self._said)
+        if not reason:  # the client sees what becomes of a task unless it is the end of the job
+            reason = _last(_REPORTED, self._yarn_logs("syslog").splitlines())
+        return f"{reason or self._end_of_job()} ({self._where()})"
+
+    def _end_of_job(self):
+        reason = _last(_STATE, self._said)
+        return f"the job failed: {reason}" if reason else "the job failed"
 
     def _where(self):
         return f"all logs: yarn logs -applicationId {self._application}"
-
-    def _last(self, lines, otherwise):
-        """The last line that tells a reason."""
-        found = [match[1] for match in map(_DIAGNOSTICS.search, lines) if match]
-        return found[-1].strip() if found else otherwise
 
     def _task_logs(self):
         """What tasks wrote to standard error: as far as it is here, then as YARN has it by and by."""
         yield "".join(self._local_task_logs())
         end = time.monotonic() + _LATE
         while True:
-            yield self._yarn("LogsCLI", "-applicationId", self._application, "-log_files", "stderr")
+            yield self._yarn_logs("stderr")
             if time.monotonic() > end:
                 return
             time.sleep(2)
+
+    def _yarn_logs(self, name):
+        return self._yarn("LogsCLI", "-applicationId", self._application, "-log_files", name)
 
     def _local_task_logs(self):
         for folder in self._hadoop_log_dirs():
@@ -253,3 +260,9 @@ class HadoopRunner(StreamingRunner, HadoopJobRunner):
             for path in sorted(glob.glob(pattern)):
                 with open(path, errors="replace") as file:
                     yield file.read()
+
+
+def _last(pattern, lines):
+    """The last thing that a pattern finds in lines, or None."""
+    found = [match[1].strip() for match in map(pattern.search, lines) if match]
+    return found[-1] if found else None

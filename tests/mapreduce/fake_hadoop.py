@@ -77,19 +77,19 @@ class FakeHadoop:
         self.tell(f"logs/userlogs/{_application(application)}/container_{container:02d}/{name}", text)
         return os.path.join(self.folder, "logs")
 
-    def aggregated_logs(self, *texts):
+    def aggregated_logs(self, *texts, name="stderr"):
         """Let `yarn logs` print the logs of tasks."""
-        end = "End of LogType:stderr"
+        end = f"End of LogType:{name}"
         head = (
             "Container: container_1790000000000_0001_01_{0:06d} on localhost_45454_1790000000000\n"
             "LogAggregationType: AGGREGATED\n"
             + "="
             * 86
-            + "\nLogType:stderr\nLogLastModifiedTime:Sat Nov 21 14:21:00 +0000 2026\nLogLength:{1}\n"
+            + f"\nLogType:{name}\nLogLastModifiedTime:Sat Nov 21 14:21:00 +0000 2026\nLogLength:{1}\n"
             "LogContents:\n"
         )
         logs = [head.format(n, len(text)) + f"{text}\n{end}\n" for n, text in enumerate(texts, 1)]
-        self.tell("aggregated", "".join(log + "*" * (len(end) + 50) + "\n\n" for log in logs))
+        self.tell(f"aggregated/{name}", "".join(log + "*" * (len(end) + 50) + "\n\n" for log in logs))
 
     def applications(self, *numbers):
         """Let these be at work in YARN."""
@@ -300,7 +300,7 @@ def main(folder, program, *arguments):
     elif program.endswith(".ApplicationCLI"):
         print(_said(f"{folder}/applications") if "-list" in arguments else "Killed", end="")
     elif program.endswith(".LogsCLI"):
-        print(_said(f"{folder}/aggregated"), end="")
+        print(_said(f"{folder}/aggregated/{arguments[-1]}"), end="")
     else:
         print(f"Error: Could not find or load main class {program}", file=sys.stderr)
         return 1

@@ -194,12 +194,29 @@ def test_node_without_the_libraries_is_told(hadoop, make_runner):
         ),
         (ATTEMPT[1], ATTEMPT[1][len("Error: ") :]),
         ("no reason at all", "the job failed"),
+        (
+            LOG + "INFO mapreduce.Job: Job job_1790000000000_0001 failed with state KILLED due to: "
+            "Application application_1790000000000_0001 was killed by user hadoop",
+            "the job failed: Application application_1790000000000_0001 was killed by user hadoop",
+        ),
     ],
 )
 def test_cause_is_what_the_client_says_where_no_task_left_a_word(hadoop, make_runner, said, told):
     hadoop.job(ATTEMPT[0], said, status=1)
     line = failure_of(make_runner())
     assert line.endswith(told + WHERE), line
+
+
+def test_cause_that_the_client_did_not_hear_is_read_from_the_master(hadoop, make_runner):
+    task = "attempt_1790000000000_0001_r_000000_1000"
+    failed = "Job job_1790000000000_0001 failed with state FAILED due to: Task failed " + task
+    hadoop.job(LOG + "INFO mapreduce.Job: " + failed, status=1)
+    hadoop.aggregated_logs(
+        LOG + f"INFO [main] mapred.TaskAttemptListenerImpl: Diagnostics report from {task}: "
+        "java.io.IOException: All datanodes are bad\n\tat org.apache.hadoop.hdfs.DataStreamer\n",
+        name="syslog",
+    )
+    assert failure_of(make_runner()) == "java.io.IOException: All datanodes are bad" + WHERE
 
 
 def test_input_that_is_none_is_told_before_there_is_a_job(hadoop, make_runner):
