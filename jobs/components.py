@@ -21,6 +21,7 @@ from lshlib.components import large_star, small_star
 from lshlib.targets import Dealer
 
 ROWS = 1 << 15  # of a block of pairs or routes, at most
+TARGETS = 64  # at least, so that the reducers of a small collection all have some
 
 
 class Components(Job):
@@ -33,7 +34,7 @@ class Components(Job):
             type=int,
             default=1 << 20,
             metavar="N",
-            help="shingles that are verified together, about (default: 1048576)",
+            help="shingles that are verified together, at most about (default: 1048576)",
         )
         self.add_passthru_arg(
             "--first-target", type=int, default=0, help="the number of the first target (default: 0)"
@@ -73,7 +74,7 @@ class Components(Job):
 
         The pairs pass twice, the second time from a temporary file.
         """
-        dealer = Dealer(self.options.target_size, split=not self.options.whole)
+        dealer = Dealer(self.options.target_size, split=not self.options.whole, targets=TARGETS)
         # a slice has 2^24 numbers for its targets
         base = np.uint64(self.options.first_target + (slice_number(key) << 24))
         with tempfile.TemporaryFile(dir=".") as file:

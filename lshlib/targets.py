@@ -18,13 +18,14 @@ class Dealer:
 
     Holds about 100 bytes a text that has a pair, whatever the number of pairs. The columns it reads are
     first and second, two keys, and of each text `_size`, its shingles, and `_mark`, by which the members
-    of its buckets were ordered. Targets of whole components have at most 2 * `limit` shingles; a part of
-    an oversized one has about as many, and the texts of other parts that its own are paired with.
-    Without `split`, an oversized component is a target of its own.
+    of its buckets were ordered. Targets of whole components have at most 2 * `limit` shingles, and less
+    where that leaves fewer than `targets` of them; a part of an oversized one has about `limit`, and the
+    texts of other parts that its own are paired with. Without `split`, an oversized component is a target
+    of its own.
     """
 
-    def __init__(self, limit, split=True):
-        self.limit, self.split = limit, split
+    def __init__(self, limit, split=True, targets=1):
+        self.limit, self.split, self.targets = limit, split, targets
         self._nodes, self._root = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         self._sizes = self._marks = np.zeros(0, np.uint32)
         self._far = [np.zeros(0, ROUTE)]
@@ -65,7 +66,8 @@ class Dealer:
         totals = np.bincount(component, weights=self._sizes, minlength=len(names)).astype(np.int64)
         oversized = totals > self.limit
         packed = np.where(oversized, 0, totals)
-        target = (np.cumsum(packed) - packed) // self.limit
+        share = int(np.clip(packed.sum() // self.targets, 1, self.limit))
+        target = (np.cumsum(packed) - packed) // share
         whole = int(target[-1]) + 1 if len(target) else 0
         self.oversized = int(np.count_nonzero(oversized))
         if not self.split:

@@ -86,9 +86,9 @@ class Dealt(NamedTuple):
     oversized: int
 
 
-def deal(texts, limit, split=True, blocks=3):
+def deal(texts, limit, split=True, blocks=3, targets=1):
     """All pairs of the texts, dealt in some blocks."""
-    dealer, block = Dealer(limit, split), texts.block()
+    dealer, block = Dealer(limit, split, targets), texts.block()
     parts = [{name: column[i::blocks] for name, column in block.items()} for i in range(blocks)]
     for part in parts:
         dealer.see(part)
@@ -204,6 +204,20 @@ def test_whole_targets_hold_at_most_twice_the_limit(texts, limit):
 def test_whole_targets_are_no_more_than_needed(texts, limit):
     whole = {target for _, target, partial in deal(texts, limit).routes.tolist() if not partial}
     assert len(whole) <= 1 + texts.total(texts.sizes) // limit
+
+
+@cases
+@pytest.mark.parametrize("targets", [2, 16, 10**6])
+def test_what_has_room_in_one_target_is_spread(texts, targets):
+    """Each has its share, but for the rest of its last component."""
+    total = texts.total(texts.sizes)
+    largest = max(map(texts.total, texts.components().values()))
+    dealt = deal(texts, 10**9, targets=targets)
+    loads = [texts.total(keys) for keys in texts_of(dealt).values()]
+    assert sum(loads) == total
+    assert max(loads) < total / targets + largest
+    assert len(loads) <= 1 + total // max(total // targets, 1)
+    assert {len(found) for _, found in targets_of_components(texts, dealt).values()} == {1}
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal", "others"])
