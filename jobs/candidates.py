@@ -7,8 +7,9 @@ come in several blocks, and its bands are the sum
 
 import json
 
+from mapreduce.documents import DocumentsJob
 from mapreduce.errors import JobError
-from mapreduce.job import DocumentsJob, slice_key
+from mapreduce.keys import slice_key
 from mapreduce.options import (
     add_bucket_cap,
     add_document_options,

@@ -11,7 +11,8 @@ in turn, until no edge changes, link each key to the least of its component (Kiv
 import pickle
 import tempfile
 
-from mapreduce.job import Job, slice_key, slice_number
+from mapreduce.job import Job
+from mapreduce.keys import slice_key, slice_number
 
 import numpy as np
 from mrjob.step import MRStep

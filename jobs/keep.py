@@ -4,7 +4,7 @@ Input: documents
 Output: the lines of the documents whose keys are not in --removed, as they came
 """
 
-from mapreduce.job import LinesJob
+from mapreduce.documents import LinesJob
 from mapreduce.options import add_document_options, settle_format
 
 import numpy as np

@@ -4,7 +4,7 @@ Input: lines `kind TAB json`, as `resolve.py` writes them
 Output: the JSON of those of one kind
 """
 
-from mapreduce.job import LinesJob
+from mapreduce.documents import LinesJob
 
 from mrjob.step import MRStep
 

@@ -8,8 +8,10 @@ Output: lines `pair TAB json`, `cluster TAB json`, and blocks of the keys of rem
 import json
 import tempfile
 
+from mapreduce.documents import BATCH, DocumentsJob
 from mapreduce.errors import JobError
-from mapreduce.job import BATCH, DocumentsJob, LineProtocol, slice_key
+from mapreduce.job import LineProtocol
+from mapreduce.keys import slice_key
 from mapreduce.options import (
     add_document_options,
     add_resolve_options,

@@ -59,6 +59,26 @@ def _files_below(folder):
     return sorted(found)
 
 
+def lines_before(path, start):
+    """How many lines end in the first `start` bytes of a file of this machine."""
+    if not start:
+        return 0
+    with open(path, "rb") as file:
+        return count_lines(file, start)
+
+
+def count_lines(stream, size):
+    """How many lines end in the next `size` bytes of a stream."""
+    count = 0
+    while size > 0:
+        chunk = stream.read(min(size, 1 << 20))
+        if not chunk:
+            break
+        count += chunk.count(b"\n")
+        size -= len(chunk)
+    return count
+
+
 def average_line(sample, opener=None):
     """Bytes of a line, about, in the start of a file that `opener` decompresses."""
     if opener:

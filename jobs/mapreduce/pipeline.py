@@ -23,8 +23,7 @@ from mrjob.step import StepFailedException
 from mrjob.util import log_to_null
 
 from .errors import PREFIX, JobError
-from .inputs import MAGIC, is_remote, opener
-from .job import count_lines
+from .inputs import MAGIC, count_lines, is_remote, opener
 from .progress import Display, Stopwatch, size
 from .storage import File, LocalStorage, path_part
 

@@ -6,8 +6,8 @@ import os
 import zlib
 
 from .errors import JobError
+from .inputs import lines_before
 from .inputs import opener as opener_of
-from .job import lines_before
 
 READ = 1 << 20  # bytes at a time
 

@@ -8,7 +8,8 @@ import os
 import resource
 import signal
 
-from mapreduce.job import DocumentsJob, LineProtocol
+from mapreduce.documents import DocumentsJob
+from mapreduce.job import LineProtocol
 
 from mrjob.protocol import BytesProtocol
 from mrjob.step import MRStep

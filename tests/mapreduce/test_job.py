@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 from mapreduce import TOP
-from mapreduce.job import BATCH, DocumentsJob, LinesJob, code_archive, slice_key, slice_number
+from mapreduce.documents import BATCH, DocumentsJob, LinesJob
+from mapreduce.job import code_archive
+from mapreduce.keys import slice_key, slice_number
 
 import numpy as np
 import pytest
