@@ -102,7 +102,7 @@ class Dedup(Job):
         try:
             self.deduplicate_into(run, watch)
         except JobError as error:
-            raise JobError(run.renamed(str(error))) from None
+            raise JobError(run.corpus.renamed(str(error))) from None
         finally:
             if not resumable:
                 with contextlib.suppress(JobError):  # the first error is the one to tell
@@ -112,7 +112,7 @@ class Dedup(Job):
     def deduplicate_into(self, run, watch):
         read = run.open(self.options.args or ["-"], self.stdin)
         try:
-            settle_format(self.options, [file.path for file in run.files])
+            settle_format(self.options, [file.path for file in run.corpus.files])
             value_field(self.options)
         except ValueError as error:
             raise JobError(str(error)) from None
@@ -164,12 +164,12 @@ class Dedup(Job):
 
     def estimated_records(self, run):
         """About how many lines the input holds, from the start of the first file that has any."""
-        filled = [file for file in run.files if file.size]
+        filled = [file for file in run.corpus.files if file.size]
         if not filled:
             return 0
         total = sum(file.size * (4 if opener(file.path) else 1) for file in filled)
         path = filled[0].path
-        return total // average_line(run.head(path, SAMPLE), opener(path))
+        return total // average_line(run.corpus.head(path, SAMPLE), opener(path))
 
     def resolve_arguments(self, routes, *more):
         names = DOCUMENT | TEXT | SIGNATURE | RESOLVE
@@ -221,10 +221,10 @@ class Dedup(Job):
                 keys.append(block["key"])
                 records += map(json.loads, unpack(block["record"], block["length"]))
             places = {(record["file"], record["offset"]) for record in records}
-            before = {place: run.lines_before(*place) for place in places}
+            before = {place: run.corpus.lines_before(*place) for place in places}
             for record in records:
                 record["line"] += before[record["file"], record.pop("offset")]
-                record["file"] = run.renamed(record["file"])
+                record["file"] = run.corpus.renamed(record["file"])
             records.sort(key=lambda record: (record["file"], record["line"]))
             lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             run.write("skipped", "".join(lines).encode())
@@ -235,7 +235,7 @@ class Dedup(Job):
         message = str(error)
         found = re.search(r"line (\d+) after byte (\d+) of (\S+?): ", message)
         if found:
-            line = int(found[1]) + run.lines_before(found[3], int(found[2]))
+            line = int(found[1]) + run.corpus.lines_before(found[3], int(found[2]))
             return JobError(message.replace(found[0], f"line {line} of {found[3]}: "))
         found = re.search(r"id key (\d+)", message)
         return self.given_twice(run, int(found[1])) or error if found else error
@@ -244,8 +244,8 @@ class Dedup(Job):
         """The error for ids with one key, if they are found."""
         places = []
         document_layout = layout(self.options)
-        for path in (file.path for file in run.files):
-            for number, line in enumerate(run.input_lines(path), 1):
+        for path in (file.path for file in run.corpus.files):
+            for number, line in enumerate(run.corpus.lines(path), 1):
                 try:
                     id_ = document_layout.read(line.rstrip(b"\r\n")).id
                 except RecordError:  # a blank line, or one that was skipped

@@ -22,10 +22,11 @@ from mrjob.options import _RUNNER_OPTS
 from mrjob.step import StepFailedException
 from mrjob.util import log_to_null
 
+from .corpus import Corpus
 from .errors import PREFIX, JobError
-from .inputs import MAGIC, count_lines, is_remote, opener
+from .inputs import is_remote
 from .progress import Display, Stopwatch, size
-from .storage import File, LocalStorage, path_part
+from .storage import LocalStorage, path_part
 
 SUMMARY = "summary.json"
 _STATE = ".run"
@@ -44,9 +45,7 @@ class Run:
         self.engine = job.options.runner or "inline"
         self.display = Display(job.options.quiet)
         self.parameters, self.stages = {}, {}
-        self.files = []  # of the input, where the tasks find them
-        self._found = []  # (path as it was given, its files)
-        self._names = {}  # {path of an input file: what the user calls it}
+        self.corpus = Corpus([], self._at)
         self._sizes = {}  # bytes of each input file and of each stage's output
         self._reports, self._leftovers = {}, set()
         self._lock = self._link = self._remote = self._scratch = None
@@ -100,13 +99,11 @@ class Run:
     def open(self, paths, stream):
         """Take the output directory into use, or refuse it in one line: what identifies the input.
 
-        `paths` are files, globs, folders, and - for the stream; `files` are then what they name.
+        `paths` are files, globs, folders, and - for the stream; `corpus` is then what they name.
         """
-        found = {path: self._at(path).find([path]) for path in paths if path != "-"}
-        for path in found:
-            if is_remote(path) and "," in path:
-                raise JobError(f"input on a cluster must have no comma in its name, got {path}")
-            if _overlap(path, self.folder):
+        self.corpus = Corpus(paths, self._at)
+        for path in paths:
+            if path != "-" and _overlap(path, self.folder):
                 raise JobError(f"--output-dir must be apart from the input, got {self.folder} and {path}")
         names = self._home.names(self.place) or []
         if names and not {_STATE, SUMMARY} & set(names):
@@ -119,18 +116,9 @@ class Run:
             self._lock = self._home.lock(f"{self.state}/lock", self.folder)
             if _STATE in names:
                 self._find_stages(set(names) & set(self.published.values()))
-        told = []
-        for path in paths:
-            if path == "-":
-                spooled, digest = spool(stream, self.scratch("stdin"))
-                self._names[spooled] = "standard input"
-                self._found.append((path, [File(spooled, os.path.getsize(spooled), digest)]))
-                told.append(["standard input", digest])
-            else:
-                self._found.append((path, found[path]))
-                told += [[_absolute(file.path), file.size, file.changed] for file in found[path]]
-        self.files = [file for _, files in self._found for file in files]
-        return told
+        if "-" in paths:
+            self.corpus.spool(stream, self.scratch("stdin"))
+        return self.corpus.identity()
 
     def _find_stages(self, published):
         """Learn what an earlier process completed, and end what it may have left at work."""
@@ -207,50 +195,32 @@ class Run:
 
     def bring(self):
         """The paths of the input for the jobs; files of this machine are brought to where tasks find them."""
+        self.corpus.read_in_place()
         if self.data == self.state and not is_remote(self.state):
-            paths = [(file.path, file.size) for file in self.files]
-            if self.engine != "inline":  # whose tasks alone work here
-                for path in (file.path for file in self.files):
-                    self._names.setdefault(os.path.abspath(path), path)
+            paths = [(file.path, file.size) for file in self.corpus.files]
         else:
-            paths = [
-                (path, sum(file.size for file in files)) for path, files in self._found if is_remote(path)
-            ]
-            # tasks know a file by another name of its host
-            self._names.update((file.path, file.path) for file in self.files if is_remote(file.path))
-            local = [file for file in self.files if not is_remote(file.path)]
-            if local:
-                paths.append((self._upload(local), sum(file.size for file in local)))
+            paths = self.corpus.remote_paths()
+            if not all(is_remote(file.path) for file in self.corpus.files):
+                paths.append(self._upload())
         self._sizes.update(paths)
         return [path for path, _ in paths]
 
-    def _upload(self, local):
-        """Bring files of this machine to the cluster, as a stage: its folder."""
+    def _upload(self):
+        """Bring files of this machine to the cluster, as a stage: its folder, and their bytes."""
         folder = self.output(_INPUT)
-        # not all names of files here are names there
-        endings = [re.search(r"(\.\w+)?$", file.path)[0] for file in local]
-        paths = [f"{folder}/{number:05d}{ending}" for number, ending in enumerate(endings)]
+        copies = self.corpus.read_copies(folder)
+        total = sum(file.size for _, file in copies)
         if _INPUT not in self._reports:
             watch = Stopwatch()
             self._clear(_INPUT)
             links = self.scratch(_INPUT)
             os.makedirs(links)
-            for path, file in zip(paths, local):
-                os.symlink(os.path.abspath(file.path), os.path.join(links, os.path.basename(path)))
+            for name, file in copies:
+                os.symlink(os.path.abspath(file.path), os.path.join(links, name))
             self._at(folder).upload(links, folder)
-            total = sum(file.size for file in local)
             self._complete_stage(_INPUT, watch, {"read": total, "written": total}, {})
         self.stages[_INPUT] = self._report(_INPUT)
-        for path, file in zip(paths, local):
-            self._names[path] = self._names.get(file.path, file.path)
-            self.files[self.files.index(file)] = file._replace(path=path)
-        return folder
-
-    def renamed(self, text):
-        """A message with the names of input files that the user knows."""
-        for path, name in self._names.items():
-            text = re.sub(rf"(\w+://[^\s/]*)?{re.escape(path_part(path))}", lambda _, name=name: name, text)
-        return text
+        return folder, total
 
     # stages
 
@@ -355,27 +325,6 @@ class Run:
         self._home.make(f"{self.place}/{name}")
         self._home.write(f"{self.place}/{name}/part-00000", data)
 
-    def head(self, path, count):
-        """The first bytes of an input file, as it is stored."""
-        with self._at(path).open(path) as stream:
-            return stream.read(count)
-
-    def input_lines(self, path):
-        """The lines of an input file, decompressed, with their ends."""
-        with self._at(path).open(path) as stream:
-            yield from (opener(path)(stream) if opener(path) else stream)
-
-    def lines_before(self, path, offset):
-        """How many lines of an input file come before the part that a task read from an offset on.
-
-        Hadoop gives a line to the part in which it starts or, at its first byte, to the one before.
-        """
-        if not offset:
-            return 0
-        (known,) = (file.path for file in self.files if path_part(file.path) == path_part(path))
-        with self._at(known).open(known) as stream:
-            return count_lines(stream, offset) + 1
-
     def publish(self):
         """Let the output of the stages that are `published` appear, where it has not yet."""
         present = set(self._home.names(self.place))
@@ -413,10 +362,6 @@ def _overlap(one, other):
     return (one + "/").startswith(other.rstrip("/") + "/") or (other + "/").startswith(one.rstrip("/") + "/")
 
 
-def _absolute(path):
-    return path if is_remote(path) else os.path.abspath(path)
-
-
 def _plain_path(folder):
     """(temporary folder or None, path without what mrjob takes for a glob or a name)."""
     if not re.search(r"[#*?\[\]]", folder):
@@ -438,16 +383,3 @@ def _difference(was, now):
 def _short(value):
     text = json.dumps(value)
     return text if len(text) <= 200 else text[:197] + "..."
-
-
-def spool(stream, path):
-    """(path, SHA-256) of a file with what a stream holds; its name ends as its compression asks."""
-    digest, head = hashlib.sha256(), b""
-    with open(path, "wb") as file:
-        for chunk in iter(lambda: stream.read(1 << 20), b""):
-            head = (head + chunk[:3])[:3]
-            digest.update(chunk)
-            file.write(chunk)
-    named = path + next((end for magic, end in MAGIC.items() if head.startswith(magic)), "")
-    os.rename(path, named)
-    return named, digest.hexdigest()

@@ -6,7 +6,7 @@ import json
 import random
 from functools import cache
 
-from mapreduce import job, runner
+from mapreduce import documents, runner
 
 import pytest
 from running import (
@@ -254,7 +254,7 @@ def set_all(monkeypatch, *settings):
         monkeypatch.setattr(module, name, value)
 
 
-BATCHES = [(job, "BATCH", 3000), (resolve, "BATCH", 3000)]
+BATCHES = [(documents, "BATCH", 3000), (resolve, "BATCH", 3000)]
 TO_FILES = [(resolve, "HOLD", 2000), (resolve, "BATCH", 1000)]
 SPLITS = [(runner, "_LEAST_SPLIT", 1000), (runner, "_SPLIT", 50_000), (runner, "_PARTITION", 500_000)]
 SLICES = [(dedup, "SLICE_ROWS", 100), (candidates, "DOCUMENTS", 10)]
@@ -264,7 +264,7 @@ CHUNKS = [
 ]
 SMALL = {
     "batches": BATCHES,
-    "batches of one": [(job, "BATCH", 1), (resolve, "BATCH", 1)],
+    "batches of one": [(documents, "BATCH", 1), (resolve, "BATCH", 1)],
     "texts to files": TO_FILES,
     "splits": SPLITS,
     "slices": SLICES,

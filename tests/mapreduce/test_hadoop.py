@@ -308,7 +308,7 @@ def test_run_within_hdfs(hadoop, make_run):
     hadoop.put("/in/b.gz", b"1234")
     run = make_run()
     told = run.open(["hdfs:///in"], None)
-    assert [file.path for file in run.files] == ["hdfs:///in/a", "hdfs:///in/b.gz"]
+    assert [file.path for file in run.corpus.files] == ["hdfs:///in/a", "hdfs:///in/b.gz"]
     assert [entry[:2] for entry in told] == [["hdfs:///in/a", 8], ["hdfs:///in/b.gz", 4]]
     assert run.check_parameters({"--seed": 1}) is False
     inputs = run.bring()
@@ -350,7 +350,7 @@ def test_run_into_a_folder_of_this_machine(hadoop, make_run, tmp_path):
     run.open([str(tmp_path / "words")], None)
     run.check_parameters({})
     inputs = run.bring()
-    (brought,) = (file.path for file in run.files)
+    (brought,) = (file.path for file in run.corpus.files)
     assert inputs == [brought.rpartition("/")[0]]
     assert re.fullmatch(r"hdfs:///user/tester/tmp/mrjob/lsh-[0-9a-f]{16}/input/00000", brought)
     assert hadoop.read(brought) == b"one two\n"
@@ -370,7 +370,7 @@ def test_standard_input_is_brought_under_a_name_of_its_kind(hadoop, make_run, tm
     told = run.open(["-"], BytesIO(b"\x1f\x8b1234"))
     run.check_parameters({})
     run.bring()
-    (brought,) = (file.path for file in run.files)
+    (brought,) = (file.path for file in run.corpus.files)
     assert brought.endswith(".gz") and hadoop.read(brought) == b"\x1f\x8b1234"
     assert told[0][0] == "standard input"
 
@@ -381,7 +381,7 @@ def test_input_has_the_name_that_was_found_in_messages(hadoop, make_run):
     run.open(["hdfs:///in"], None)
     run.bring()
     for path in ("hdfs:///in/a", "hdfs://node:9000/in/a", "/in/a"):
-        assert run.renamed(f"line 3 of {path}: bad") == "line 3 of hdfs:///in/a: bad"
+        assert run.corpus.renamed(f"line 3 of {path}: bad") == "line 3 of hdfs:///in/a: bad"
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "local"])
@@ -469,9 +469,9 @@ def test_lines_before_an_offset_are_counted_in_hdfs(hadoop, make_run):
     run.open(["hdfs:///in"], None)
     # a task that reads from an offset on starts with the line after the one that the offset is in
     for offset, before in ((0, 0), (1, 1), (7, 2), (13, 3)):
-        assert run.lines_before("hdfs://node:9000/in/a b", offset) == before
-    assert run.head("hdfs:///in/a b", 5) == b"one\nt"
-    assert list(run.input_lines("hdfs:///in/a b"))[-1] == b"four\n"
+        assert run.corpus.lines_before("hdfs://node:9000/in/a b", offset) == before
+    assert run.corpus.head("hdfs:///in/a b", 5) == b"one\nt"
+    assert list(run.corpus.lines("hdfs:///in/a b"))[-1] == b"four\n"
 
 
 def test_object_store_gets_the_output_where_it_stays(hadoop, make_run):
@@ -551,7 +551,7 @@ def test_files_of_this_machine_are_brought_under_names_that_hadoop_takes(hadoop,
     run.open([str(tmp_path / "in")], None)
     run.check_parameters({})
     run.bring()
-    (brought,) = (file.path for file in run.files)
+    (brought,) = (file.path for file in run.corpus.files)
     assert re.fullmatch(r"[\w.-]+", brought.rpartition("/")[2])
     assert os.path.splitext(brought)[1] == os.path.splitext(name)[1]
 
@@ -575,9 +575,9 @@ def test_input_that_was_brought_has_the_name_the_user_gave_in_messages(hadoop, m
     run.open([path], BytesIO(b"one\n"))
     run.check_parameters({})
     run.bring()
-    (brought,) = (file.path for file in run.files)
+    (brought,) = (file.path for file in run.corpus.files)
     told = "standard input" if name == "-" else path
-    assert run.renamed(f"line 1 of hdfs://node:9000{brought[7:]}: bad") == f"line 1 of {told}: bad"
+    assert run.corpus.renamed(f"line 1 of hdfs://node:9000{brought[7:]}: bad") == f"line 1 of {told}: bad"
 
 
 def test_aggregated_logs_may_come_late(hadoop, make_runner, monkeypatch):

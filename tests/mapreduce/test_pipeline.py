@@ -4,11 +4,12 @@ import sys
 from io import BytesIO
 from pathlib import Path
 
+from mapreduce.corpus import Corpus, spool
 from mapreduce.errors import JobError
 from mapreduce.job import Job
-from mapreduce.pipeline import Run, spool
+from mapreduce.pipeline import Run
 from mapreduce.progress import size
-from mapreduce.storage import File, LocalStorage
+from mapreduce.storage import LocalStorage
 
 import pytest
 
@@ -40,7 +41,7 @@ def words(tmp_path, text="one two\ntwo\n"):
 
 
 def stage(run, path, *arguments):
-    run.files = [File(path, os.path.getsize(path), None)]
+    run.corpus = Corpus([path], lambda _: LocalStorage())
     return run.stage("count", WordCount, ["--words", *arguments], run.bring())
 
 
