@@ -49,15 +49,27 @@ def site_files(folder, ports, home):
     """{file name: {setting: value}} of a cluster with its state in `folder` and its jars in `home`/lib."""
     address = {name: f"{HOST}:{port}" for name, port in ports.items()}
     class_path = f"{folder}/conf,{home}/lib/*"
-    task_options = f"@{folder}/conf/task.args"
-    core = {
+    return {
+        "core-site.xml": _core(folder, address),
+        "hdfs-site.xml": _hdfs(folder, address),
+        "yarn-site.xml": _yarn(folder, address, class_path),
+        "mapred-site.xml": _mapred(folder, address, class_path),
+        "capacity-scheduler.xml": _CAPACITY_SCHEDULER,
+    }
+
+
+def _core(folder, address):
+    return {
         "fs.defaultFS": f"hdfs://{address['nn']}",
         "hadoop.tmp.dir": f"{folder}/tmp",
         # A daemon that does not answer on loopback is dead.
         "ipc.client.connect.max.retries": 3,
         "ipc.client.connect.max.retries.on.timeouts": 3,
     }
-    hdfs = {
+
+
+def _hdfs(folder, address):
+    return {
         "dfs.replication": len(NODES),
         "dfs.namenode.http-address": address["nn-web"],
         "dfs.namenode.name.dir": f"file://{folder}/nn",
@@ -77,7 +89,10 @@ def site_files(folder, ports, home):
         # There is no third DataNode to replace one of two: go on with the other.
         "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
     }
-    yarn = {
+
+
+def _yarn(folder, address, class_path):
+    return {
         "yarn.resourcemanager.hostname": HOST,
         "yarn.resourcemanager.bind-host": HOST,
         "yarn.resourcemanager.address": address["rm"],
@@ -113,7 +128,11 @@ def site_files(folder, ports, home):
         "yarn.client.nodemanager-connect.max-wait-ms": 3000,
         "yarn.client.nodemanager-connect.retry-interval-ms": 500,
     }
-    mapred = {
+
+
+def _mapred(folder, address, class_path):
+    task_options = f"@{folder}/conf/task.args"
+    return {
         "mapreduce.framework.name": "yarn",
         "mapreduce.application.classpath": class_path,
         # No history server runs. A client that asks for it is refused at once at a port that is ours.
@@ -143,21 +162,16 @@ def site_files(folder, ports, home):
         "mapreduce.client.progressmonitor.pollinterval": 100,
         "mapreduce.client.completion.pollinterval": 100,
     }
-    scheduler = {
-        "yarn.scheduler.capacity.root.queues": "default",
-        "yarn.scheduler.capacity.root.default.capacity": 100,
-        "yarn.scheduler.capacity.maximum-am-resource-percent": 0.5,
-        "yarn.scheduler.capacity.node-locality-delay": -1,
-        # One container a heartbeat, so that a job's tasks spread over both nodes.
-        "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "false",
-    }
-    return {
-        "core-site.xml": core,
-        "hdfs-site.xml": hdfs,
-        "yarn-site.xml": yarn,
-        "mapred-site.xml": mapred,
-        "capacity-scheduler.xml": scheduler,
-    }
+
+
+_CAPACITY_SCHEDULER = {
+    "yarn.scheduler.capacity.root.queues": "default",
+    "yarn.scheduler.capacity.root.default.capacity": 100,
+    "yarn.scheduler.capacity.maximum-am-resource-percent": 0.5,
+    "yarn.scheduler.capacity.node-locality-delay": -1,
+    # One container a heartbeat, so that a job's tasks spread over both nodes.
+    "yarn.scheduler.capacity.per-node-heartbeat.multiple-assignments-enabled": "false",
+}
 
 
 def node_settings(daemon, folder, ports):
