@@ -34,7 +34,7 @@ def emr(service, monkeypatch):
 def conf(tmp_path):
     """A function that fills in configs/emr.conf for this machine: the path of the result."""
 
-    def write(**changes):
+    def write(reducers=3, **changes):
         with open("configs/emr.conf") as file:
             text = file.read().replace("BUCKET", BUCKET).replace("SUBNET", "subnet-1")
         settings = yaml.safe_load(text)
@@ -42,7 +42,7 @@ def conf(tmp_path):
         for name, value in {**here, **changes}.items():
             settings["runners"]["emr"][name] = value
         settings["runners"]["hadoop"]["python_bin"] = sys.executable
-        settings["runners"]["emr"]["jobconf"]["mapreduce.job.reduces"] = "3"
+        settings["runners"]["emr"]["jobconf"]["mapreduce.job.reduces"] = str(reducers)
         path = tmp_path / "emr.conf"
         path.write_text(yaml.safe_dump(settings))
         return path

@@ -131,7 +131,7 @@ def corpus(hadoop, tmp_path_factory):
     return path, deduplicate(folder / "here", path)
 
 
-MANY_TASKS = "--jobconf", "mapreduce.job.maps=6", *reducers(3)
+MANY_TASKS = "--jobconf", "mapreduce.job.maps=3", *reducers(2)
 
 
 def test_all_kinds_of_workers_are_killed(hadoop, corpus, tmp_path):
