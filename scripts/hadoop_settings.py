@@ -27,7 +27,7 @@ SMALL_TASKS = {
     "mapreduce.reduce.memory.mb": str(CONTAINER_MB),
     "mapreduce.map.java.opts": HEAP,
     "mapreduce.reduce.java.opts": HEAP,
-    "mapreduce.task.io.sort.mb": "64",
+    "mapreduce.task.io.sort.mb": "128",
 }
 # One container is the job's application master; three tasks for each node and more where there are cores.
 CONTAINERS_PER_NODE = max(4, (os.cpu_count() or 1) // len(NODES) + 1)
