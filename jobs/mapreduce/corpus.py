@@ -13,10 +13,12 @@ class Corpus:
     """The files that `paths` name: files, globs, folders, and - for a stream.
 
     `storage_of(path)` is what reads a path; `files` are in the order of the paths. JobError, in one line,
-    where a path names no file.
+    where a path names no file, or the stream is asked for twice.
     """
 
     def __init__(self, paths, storage_of):
+        if paths.count("-") > 1:
+            raise JobError("standard input must be given once, got - twice")
         self._storage_of = storage_of
         self._found = [(path, storage_of(path).find([path]) if path != "-" else []) for path in paths]
         self._names = {}  # {path: what the user calls it}

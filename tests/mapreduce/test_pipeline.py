@@ -185,6 +185,11 @@ def test_kind_of_a_slow_pipe_is_known(tmp_path):
     assert spool(Dribble(b"\x1f\x8bxyz"), str(tmp_path / "stdin"))[0].endswith(".gz")
 
 
+def test_standard_input_is_given_once():
+    with pytest.raises(JobError, match="^standard input must be given once, got - twice$"):
+        Corpus(["-", "a", "-"], lambda _: LocalStorage())
+
+
 def test_changed_input_is_told_from_the_same(tmp_path, make_run):
     path = words(tmp_path)
 
