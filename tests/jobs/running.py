@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -55,10 +56,16 @@ def run_here(*arguments):
 
 
 def deduplicate(folder, *arguments):
-    """jobs/dedup.py within this process: its output folder."""
+    """jobs/dedup.py, within this process where that may be: its output folder."""
     from dedup import Dedup
 
-    Dedup([*map(str, arguments), "--output-dir", str(folder), "--quiet"]).run_job()
+    arguments = [*map(str, arguments), "--output-dir", str(folder), "--quiet"]
+    if threading.active_count() > 1 and "-r" not in arguments:
+        # a task that is forked here might wait for what another thread holds
+        result = run_script(*arguments)
+        assert result.returncode == 0, result.stderr.decode()
+    else:
+        Dedup(arguments).run_job()
     return folder
 
 
