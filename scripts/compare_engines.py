@@ -22,52 +22,13 @@ import time
 from pathlib import Path
 
 JOB = Path(__file__).resolve().parents[1] / "jobs" / "dedup.py"
+sys.path.insert(0, str(JOB.parent))
+
+from mapreduce.errors import JobError  # noqa: E402
+from mapreduce.storage import HadoopStorage, LocalStorage, last_line  # noqa: E402
+
 ENGINES = ("local", "hadoop", "spark")
 PUBLISHED = ("pairs", "clusters", "kept")
-
-
-class Here:
-    """Input and output are files of this machine."""
-
-    def __init__(self, corpus, folder, name):
-        self.corpus, self.output = corpus, f"{folder}/{name}"
-
-    def read(self, name):
-        """The lines of a file or of the part files of a folder of the output."""
-        path = Path(self.output, name)
-        for part in sorted(path.glob("part-*")) if path.is_dir() else [path]:
-            with open(part, "rb") as file:
-                yield from file
-
-    def remove(self):
-        """Nothing: the folder is a temporary one."""
-
-
-class Hdfs:
-    """Input and output are in a folder of HDFS."""
-
-    def __init__(self, corpus, *_):
-        home = os.environ.get("HADOOP_HOME")
-        self._command = [f"{home}/bin/hadoop" if home else "hadoop", "fs"]
-        self._folder = f"hdfs:///tmp/compare-engines-{os.getpid()}"
-        self.corpus, self.output = f"{self._folder}/{corpus.name}", f"{self._folder}/output"
-        self._run("-mkdir", "-p", self._folder)
-        self._run("-put", corpus, self.corpus)
-
-    def _run(self, *arguments):
-        done = subprocess.run([*self._command, *arguments], capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(last_line(done.stderr))
-
-    def read(self, name):
-        path = f"{self.output}/{name}" + ("" if "." in name else "/part-*")
-        with subprocess.Popen([*self._command, "-cat", path], stdout=subprocess.PIPE) as process:
-            yield from process.stdout
-        if process.returncode:
-            raise RuntimeError(f"hadoop fs -cat {path} failed")
-
-    def remove(self):
-        self._run("-rm", "-r", "-f", "-skipTrash", self._folder)
 
 
 def digest(lines):
@@ -79,27 +40,31 @@ def digest(lines):
     return count, total % (1 << 256)
 
 
-def measure(engine, corpus, folder, options):
+def measure(engine, corpus, options):
     """(seconds, {stage: seconds}, digests of what is published) of a run."""
-    place = (Hdfs if engine == "hadoop" else Here)(corpus, folder, engine)
+    if engine == "hadoop":
+        home = os.environ.get("HADOOP_HOME")
+        storage = HadoopStorage([f"{home}/bin/hadoop" if home else "hadoop", "fs"])
+        folder = f"hdfs:///tmp/compare-engines-{os.getpid()}"
+        source = f"{folder}/{corpus.name}"
+        storage.upload(corpus, source)
+    else:
+        storage, folder, source = LocalStorage(), tempfile.mkdtemp(prefix="engines-"), corpus
+    output = f"{folder}/output"
     try:
-        command = [sys.executable, JOB, place.corpus, "--output-dir", place.output, "-q", *options]
+        command = [sys.executable, JOB, source, "--output-dir", output, "-q", *options]
         start = time.perf_counter()
         done = subprocess.run(
-            [*command, *(["-r", engine] if engine != "inline" else [])], capture_output=True, text=True
+            [*command, *(["-r", engine] if engine != "inline" else [])], capture_output=True
         )
         seconds = time.perf_counter() - start
         if done.returncode:
-            raise RuntimeError(f"{engine}: {last_line(done.stderr)}")
-        stages = json.loads(b"".join(place.read("summary.json")))["stages"]
-        found = [digest(place.read(name)) for name in PUBLISHED]
+            raise JobError(f"{engine}: {last_line(done.stderr, 'failed without a word')}")
+        stages = json.loads(storage.read(f"{output}/summary.json"))["stages"]
+        found = [digest(storage.lines(f"{output}/{name}")) for name in PUBLISHED]
     finally:
-        place.remove()
+        storage.remove(folder)
     return seconds, {name: stage["seconds"] for name, stage in stages.items()}, found
-
-
-def last_line(text):
-    return next(filter(str.strip, reversed(text.split("\n"))), "failed without a word")
 
 
 def parse_options():
@@ -119,20 +84,19 @@ def parse_options():
 def main():
     options, rest = parse_options()
     expected, same = None, True
-    with tempfile.TemporaryDirectory(prefix="engines-") as folder:
-        for engine in ("inline", *(options.engine or ["local"])):
-            try:
-                seconds, stages, found = measure(engine, options.corpus, folder, rest)
-            except (OSError, RuntimeError) as error:
-                sys.exit(f"compare_engines.py: {error}")
-            if expected is None:
-                expected, names = found, list(stages)
-                print("| engine | seconds |", " | ".join(names), "| lines |")
-                print("| --- | ---: |", " | ".join(["---:"] * len(names)), "| --- |")
-            times = " | ".join(f"{stages[name]:.1f}" for name in names)
-            told = "same" if found == expected else "different"
-            print(f"| {engine} | {seconds:.1f} | {times} | {told} |", flush=True)
-            same &= found == expected
+    for engine in ("inline", *(options.engine or ["local"])):
+        try:
+            seconds, stages, found = measure(engine, options.corpus, rest)
+        except (OSError, JobError) as error:
+            sys.exit(f"compare_engines.py: {error}")
+        if expected is None:
+            expected, names = found, list(stages)
+            print("| engine | seconds |", " | ".join(names), "| lines |")
+            print("| --- | ---: |", " | ".join(["---:"] * len(names)), "| --- |")
+        times = " | ".join(f"{stages[name]:.1f}" for name in names)
+        told = "same" if found == expected else "different"
+        print(f"| {engine} | {seconds:.1f} | {times} | {told} |", flush=True)
+        same &= found == expected
     sys.exit(not same)
 
 
