@@ -56,7 +56,7 @@ class Hadoop:
 
     def run(self, program, *arguments):
         """The output of hadoop, hdfs or yarn."""
-        done = subprocess.run([program, *map(str, arguments)], env=self.env, capture_output=True, timeout=300)
+        done = subprocess.run([program, *map(str, arguments)], env=self.env, capture_output=True, timeout=120)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout
 
@@ -94,7 +94,7 @@ class Hadoop:
         out, errors = process.communicate(timeout=900)
         return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
 
-    def wait_until(self, condition, seconds=300):
+    def wait_until(self, condition, seconds=90):
         """Wait until the state of the cluster is such."""
         end = time.monotonic() + seconds
         while not condition(self.state()):

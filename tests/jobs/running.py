@@ -28,7 +28,7 @@ def command(*arguments, script=SCRIPT):
     return [sys.executable, str(script), *map(str, arguments)]
 
 
-def run_script(*arguments, script=SCRIPT, stdin=b"", timeout=300, **settings):
+def run_script(*arguments, script=SCRIPT, stdin=b"", timeout=100, **settings):
     """A job as a user runs it: its CompletedProcess, with bytes."""
     return subprocess.run(
         command(*arguments, script=script), input=stdin, capture_output=True, timeout=timeout, **settings

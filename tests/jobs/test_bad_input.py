@@ -363,7 +363,7 @@ def test_truncated_file_after_its_first_good_lines_is_no_skipped_record(tmp_path
 )
 def test_bad_option_stops_before_anything_runs(tmp_path, options, line):
     if options[0] == "--num-cores":
-        told = refused(tmp_path, NEWS, *options, timeout=60)
+        told = refused(tmp_path, NEWS, *options, timeout=10)
     else:
         told = refused(tmp_path, NEWS, *options)
     if line is None:

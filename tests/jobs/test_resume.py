@@ -51,7 +51,7 @@ def start(out, path, *options):
     )
 
 
-def wait_for(condition, seconds=100):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -103,7 +103,7 @@ def test_run_that_is_killed_in_every_stage_goes_on(large, undisturbed, tmp_path)
         assert sorted(complete, key=complete.get) == list(STAGES[:number])
         assert complete.items() >= before.items(), "a complete stage was made again"
         before = complete
-        wait_for(lambda: not at_work(out))
+        wait_for(lambda: not at_work(out), seconds=20)
     status, errors = end(start(out, large, *OPTIONS))
     assert status == 0, errors
     assert [line.partition(":")[0] for line in errors.splitlines() if " read at " in line] == ["keep"]
@@ -138,7 +138,7 @@ def test_tasks_end_soon_after_their_driver(large, tmp_path, stage):
     wait_for(lambda: len(at_work(out)) > 1)
     process.kill()
     end(process)
-    wait_for(lambda: not at_work(out))
+    wait_for(lambda: not at_work(out), seconds=10)
 
 
 def test_same_command_is_taken_right_after_a_kill(large, tmp_path):

@@ -257,7 +257,7 @@ def test_interrupt_ends_the_job_in_yarn(hadoop, make_runner):
     ((_, *asked),) = hadoop.calls(CLI + "ApplicationCLI")
     assert asked == ["application", "-kill", APPLICATION]
     client = int(Path(hadoop.folder, "client").read_text())
-    end = time.monotonic() + 60
+    end = time.monotonic() + 20
     while not is_dead(client):
         assert time.monotonic() < end
         time.sleep(0.01)
