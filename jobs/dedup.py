@@ -222,9 +222,10 @@ class Dedup(Job):
                 records += map(json.loads, unpack(block["record"], block["length"]))
             places = {(record["file"], record["offset"]) for record in records}
             before = {place: run.corpus.lines_before(*place) for place in places}
+            names = {path: run.corpus.renamed(path) for path, _ in places}
             for record in records:
                 record["line"] += before[record["file"], record.pop("offset")]
-                record["file"] = run.corpus.renamed(record["file"])
+                record["file"] = names[record["file"]]
             records.sort(key=lambda record: (record["file"], record["line"]))
             lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             run.write("skipped", "".join(lines).encode())

@@ -22,10 +22,12 @@ import time
 from pathlib import Path
 
 JOB = Path(__file__).resolve().parents[1] / "jobs" / "dedup.py"
-sys.path.insert(0, str(JOB.parent))
+sys.path[:0] = map(str, (JOB.parents[1], JOB.parent))
 
 from mapreduce.errors import JobError  # noqa: E402
-from mapreduce.storage import HadoopStorage, LocalStorage, last_line  # noqa: E402
+from mapreduce.storage import LocalStorage, last_line  # noqa: E402
+
+from dedup import Dedup  # noqa: E402
 
 ENGINES = ("local", "hadoop", "spark")
 PUBLISHED = ("pairs", "clusters", "kept")
@@ -43,9 +45,8 @@ def digest(lines):
 def measure(engine, corpus, options):
     """(seconds, {stage: seconds}, digests of what is published) of a run."""
     if engine == "hadoop":
-        home = os.environ.get("HADOOP_HOME")
-        storage = HadoopStorage([f"{home}/bin/hadoop" if home else "hadoop", "fs"])
-        folder = f"hdfs:///tmp/compare-engines-{os.getpid()}"
+        runner = Dedup(["-r", engine, *options]).make_runner()
+        storage, folder = runner.remote_storage(), f"{runner.tmp_folder()}/engines-{os.getpid()}"
         source = f"{folder}/{corpus.name}"
         storage.upload(corpus, source)
     else:

@@ -195,7 +195,8 @@ class Run:
 
     def bring(self):
         """The paths of the input for the jobs; files of this machine are brought to where tasks find them."""
-        self.corpus.read_in_place()
+        if self.engine != "inline":  # whose tasks have the names that were given
+            self.corpus.read_in_place()
         if self.data == self.state and not is_remote(self.state):
             paths = [(file.path, file.size) for file in self.corpus.files]
         else:
